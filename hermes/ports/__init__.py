@@ -1,0 +1,1 @@
+"""Protocols that cross packages: one file a port."""

@@ -1,0 +1,42 @@
+"""What the claim protocol needs from a task board."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from hermes.model.card import Card, CardValues, ProtocolTimes
+
+
+class TaskBoard(Protocol):
+    """One board behind one credential. Every call is one HTTP request unless said otherwise, has a total deadline,
+    is never retried here when it writes, and raises only `hermes.errors.SourceError`s."""
+
+    key: str
+    """Stable id of the board (the data source id on Notion): what its cards' leases are kept under."""
+    times: ProtocolTimes
+
+    def open_cards(self) -> list[Card]:
+        """Cards in Todo or InProgress, all pages, sorted by priority then age. A hint: may lag, may ignore its filter."""
+        ...
+
+    def read(self, card_id: str) -> Card:
+        """The card as it is now. A trashed card is answered with `in_trash`; raises `Gone` when it cannot be found."""
+        ...
+
+    def read_body(self, card_id: str) -> str:
+        """The page below the columns, as Markdown."""
+        ...
+
+    def write(self, card_id: str, values: CardValues) -> Card:
+        """One PATCH, sent once. Returns the card as answered. `Retryable` (and `Conflict`) mean surely not applied;
+        `UnknownOutcome` means it may still land within `times.wait_out`."""
+        ...
+
+    def write_result(self, card_id: str, marker: str, markdown: str, *, again: bool) -> None:
+        """Append a section to the page, chunked to the board's limits: one call for up to 100 blocks. The heading of
+        the section carries `marker`. With `again` (an earlier try may have landed) looks first and appends only the rest."""
+        ...
+
+    def comment(self, card_id: str, marker: str, text: str, *, again: bool) -> None:
+        """Add a comment that carries `marker`. With `again`, looks for the marker first and does nothing if it is there."""
+        ...

@@ -1,0 +1,1 @@
+"""What authors of functions, sources and actions use in their tests."""
