@@ -1,19 +1,19 @@
 """The errors of Hermes, sorted by what the caller must do.
 
-    HermesError
-      ConfigError                 fix the file; never retried
-      StoreError                  the database cannot be used as it is; says what to do
-      SourceError
-        Retryable(retry_after)    surely not applied, or a read: 429, 529, refused connection; try later
-          Conflict                409: read, decide again
-        UnknownOutcome            a write that may or may not have happened (timeout, 5xx, lost connection)
-        Skippable(record_id)      one bad record: log, skip, go on
-        Fatal                     stop this poll and tell a person
-          Unauthorized            the credential is refused
-          Gone                    the page is deleted, trashed or no longer shared
-          Misconfigured           the board lacks a column or option; the message names it
+HermesError
+  ConfigError                 fix the file; never retried
+  StoreError                  the database cannot be used as it is; says what to do
+  SourceError
+    Retryable(retry_after)    surely not applied, or a read: 429, 529, refused connection; try later
+      Conflict                409: read, decide again
+    UnknownOutcome            a write that may or may not have happened (timeout, 5xx, lost connection)
+    Skippable(record_id)      one bad record: log, skip, go on
+    Fatal                     stop this poll and tell a person
+      Unauthorized            the credential is refused
+      Gone                    the page is deleted, trashed or no longer shared
+      Misconfigured           the board lacks a column or option; the message names it
 
-    LeaseLost(BaseException)      someone else holds the run: stop, write nothing but receipts
+LeaseLost(BaseException)      someone else holds the run: stop, write nothing but receipts
 """
 
 from __future__ import annotations

@@ -1,0 +1,93 @@
+"""Engines, pragmas and transactions. What is said inside a transaction stands in the statement files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
+
+from hermes.clock import Clock
+from hermes.errors import StoreError
+from store.filesystem import refuse_network_file_system
+from store.sqlite_gate import SqliteGate
+from store.unit_of_work import UnitOfWork
+
+BUSY_TIMEOUT_MS = 30_000
+
+
+class Database:
+    """One database of one installation.
+
+    `write()` is one short transaction that is on the disk when it returns; `write(durable=False)` is for bookkeeping
+    that may be lost at a power cut (never intents, leases or receipts); `read()` never blocks and never writes.
+    """
+
+    def __init__(self, url: str, clock: Clock) -> None:
+        self.url = make_url(url)
+        self.clock = clock
+        self._gate: SqliteGate | None = None
+        if self.url.get_backend_name() == "sqlite":
+            path = self._sqlite_path()
+            path.parent.mkdir(parents=True, exist_ok=True)
+            refuse_network_file_system(path.parent)
+            self._gate = SqliteGate(path)
+            self.engine = _sqlite_engine(url, synchronous="FULL")
+            # `synchronous` cannot change inside a transaction and leaks through a pool: an engine of its own.
+            self._bookkeeping = _sqlite_engine(url, synchronous="NORMAL")
+        else:
+            self.engine = create_engine(self.url, pool_pre_ping=True)
+            self._bookkeeping = self.engine
+
+    def _sqlite_path(self) -> Path:
+        if not self.url.database or self.url.database == ":memory:":
+            raise StoreError("SQLite in memory cannot be shared by threads and processes: name a file")
+        return Path(self.url.database)
+
+    @contextmanager
+    def write(self, *, urgent: bool = False, durable: bool = True) -> Iterator[UnitOfWork]:
+        """One writing transaction; rolled back when the block raises. `urgent` goes before queued writers."""
+        engine = self.engine if durable else self._bookkeeping
+        with self._gate.hold(urgent=urgent) if self._gate else nullcontext():
+            with engine.connect().execution_options(hermes_writes=True) as connection, connection.begin():
+                yield UnitOfWork(connection, self._now(connection))
+
+    @contextmanager
+    def read(self) -> Iterator[UnitOfWork]:
+        with self.engine.connect() as connection, connection.begin():
+            yield UnitOfWork(connection, self._now(connection))
+
+    def _now(self, connection: Connection) -> Any:
+        # One clock decides leases: on one machine the machine's, on several the database server's.
+        if self._gate is not None:
+            return self.clock.now()
+        return connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one()
+
+    def close(self) -> None:
+        self.engine.dispose()
+        self._bookkeeping.dispose()
+
+
+def _sqlite_engine(url: str, *, synchronous: str) -> Engine:
+    engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000, "check_same_thread": False})
+
+    @event.listens_for(engine, "connect")
+    def _set_pragmas(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None  # we say BEGIN ourselves, see below
+        for pragma in (
+            "journal_mode=WAL",
+            f"synchronous={synchronous}",
+            "foreign_keys=ON",
+            f"busy_timeout={BUSY_TIMEOUT_MS}",
+        ):
+            connection.execute(f"PRAGMA {pragma}")
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        # A deferred transaction that turns into a writer can fail half way with SQLITE_BUSY: writers say so at once.
+        writes = connection.get_execution_options().get("hermes_writes", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine

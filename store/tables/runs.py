@@ -1,0 +1,1 @@
+"""Placeholder made while the tables are being written."""
