@@ -16,7 +16,7 @@ class TaskBoard(Protocol):
     times: ProtocolTimes
 
     def open_cards(self) -> list[Card]:
-        """Cards in Todo or InProgress, all pages, sorted by priority then age. A hint: may lag, may ignore its filter."""
+        """Cards in Todo or InProgress, all pages, sorted by priority then age. A hint: it may lag behind."""
         ...
 
     def read(self, card_id: str) -> Card:
@@ -33,10 +33,10 @@ class TaskBoard(Protocol):
         ...
 
     def write_result(self, card_id: str, marker: str, markdown: str, *, again: bool) -> None:
-        """Append a section to the page, chunked to the board's limits: one call for up to 100 blocks. The heading of
-        the section carries `marker`. With `again` (an earlier try may have landed) looks first and appends only the rest."""
+        """Append a section to the page, chunked to the board's limits: one call for up to 100 blocks. Its heading
+        carries `marker`. With `again` (an earlier try may have landed) looks first and appends only the rest."""
         ...
 
     def comment(self, card_id: str, marker: str, text: str, *, again: bool) -> None:
-        """Add a comment that carries `marker`. With `again`, looks for the marker first and does nothing if it is there."""
+        """Add a comment that carries `marker`. With `again`, looks for the marker first: there already, does nothing."""
         ...

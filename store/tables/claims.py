@@ -10,38 +10,53 @@ from sqlmodel import Field, SQLModel
 
 
 class CardRow(SQLModel, table=True):
-    """The object lease of one card: one row for ever, its fence grows with each holder."""
+    """The object lease of one card: one row for ever; its fence grows with every hold on it."""
 
     __tablename__ = "cards"
     __table_args__ = (
         CheckConstraint("length(trim(card_id)) > 0", name="ck_cards_card_id"),
-        Index("ix_cards_due", "state", "due_at"),
+        Index("ix_cards_due", "due_at", "board"),
         Index("ix_cards_run", "run_id"),
-        Index("ix_cards_poll", "poll_id", "state"),
+        Index("ix_cards_poll", "poll_id", "state", "rank", "created_at"),
     )
 
     board: str = Field(primary_key=True, max_length=100)
     card_id: str = Field(primary_key=True, max_length=100)
     poll_id: str = Field(max_length=100)
     state: str = Field(max_length=20)
-    generation: int = 1
+    """See hermes.model.claim.ClaimState."""
+    generation: int = 0
+    """How often people have asked for this card; 0 until it is first claimed."""
     run_id: str | None = Field(default=None, max_length=64)
     fence: int = 0
     holder: str | None = Field(default=None, max_length=64)
-    """Boot id that is working on the row now; `due_at` is when that hold ends."""
+    """Boot id of the process that works on this row now, until `held_until`."""
+    held_until: datetime | None = None
     due_at: datetime | None = None
-    """When somebody must look at this row next: hold over, wait-out over, extension or backoff due."""
+    """When somebody must look at the row next; None: nothing to do until a query or a run says so."""
     unknown_until: datetime | None = None
     """End of the wait-out of a write whose outcome is unknown: nobody writes the page before it."""
     board_expires_at: datetime | None = None
-    """ClaimExpiresAt as last acknowledged by the board."""
+    """ClaimExpiresAt as the board last acknowledged it."""
     claimed_at: datetime | None = None
+    settled_at: datetime | None = None
+    """When the current state was last confirmed by an acknowledged write or a GET."""
     text_hash: str = Field(default="", max_length=64)
     """Of the text the current generation was started with."""
     retry_count: int = 0
-    """RetryCount as we last wrote it."""
+    failures: int = 0
+    """Board calls for this row that failed in a row; resets with the first that works."""
+    verify: bool = False
+    """A query disagreed with this row: the next look begins with a GET."""
+    hint_at: datetime | None = None
+    """When the query began that last showed this card in Todo."""
+    snapshot: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
+    """What the card asks for, as last seen."""
+    rank: float = 0.0
+    """Priority as a sort key, lowest first."""
+    created_at: datetime
     shown: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
-    """Progress of what is being shown to people for the current state: which of result, comment, status are done."""
+    """What has been shown to people of the current ending: {"result": "sent" | "done", "comment": ...}."""
     note: str | None = None
     """Why it is in this state, in plain words."""
     title: str = ""
@@ -61,7 +76,7 @@ class BoardLogRow(SQLModel, table=True):
     run_id: str | None = Field(default=None, max_length=64)
     fence: int
     kind: str = Field(max_length=20)
-    """claim, extend, sleep, retry, finish, release, result, comment."""
+    """See hermes.model.claim.WriteKind."""
     wanted: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
     sent_at: datetime
     outcome: str = Field(default="sent", max_length=20)
@@ -77,20 +92,13 @@ class BoardRow(SQLModel, table=True):
 
     board: str = Field(primary_key=True, max_length=100)
     name: str = ""
-    foreign_installation: str | None = None
-    """Another installation whose claim was seen: claiming stops until a person decides."""
-    foreign_seen_at: datetime | None = None
-    problem: str | None = None
-    """A missing column or refused credential, exactly; claiming stops, running cards finish."""
-    problem_at: datetime | None = None
+    alone_since: datetime | None = None
+    """Start of the first whole poll, since we last started, that showed no other installation."""
     queried_at: datetime | None = None
-
-
-class BoardTrustRow(SQLModel, table=True):
-    """A process that has seen one whole poll of the board without another installation."""
-
-    __tablename__ = "board_trust"
-
-    board: str = Field(primary_key=True, max_length=100)
-    boot_id: str = Field(primary_key=True, max_length=64)
-    seen_alone_at: datetime
+    """Start of the last whole poll."""
+    stopped_reason: str | None = None
+    """Why nothing is claimed, in plain words: another installation was seen. A person decides (`board adopt`)."""
+    stopped_at: datetime | None = None
+    problem: str | None = None
+    """A missing column or a refused credential, exactly. Cleared by the next poll that works."""
+    problem_at: datetime | None = None
