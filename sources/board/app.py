@@ -1,0 +1,39 @@
+"""The ASGI application: Notion's API under /v1, the board's own pages beside it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from sources.board.admin import admin_routes
+from sources.board.board import Board
+from sources.board.dispatch import Dispatcher, Dropped
+
+
+def build_app(board: Board) -> ASGIApp:
+    dispatcher = Dispatcher(board)
+    pages = Starlette(routes=[*admin_routes(dispatcher)])
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not scope["path"].startswith("/v1/"):
+            await pages(scope, receive, send)
+            return
+        try:
+            response = await dispatcher(Request(scope, receive))
+        except Dropped:
+            await _cut(scope)
+            return
+        await response(scope, receive, send)
+
+    return app
+
+
+async def _cut(scope: Scope) -> None:
+    """Close the connection without an answer, and let the server notice before we return without one."""
+    transport = scope.get("state", {}).get("board.transport")
+    if transport is not None:
+        transport.abort()
+        await asyncio.sleep(0.001)

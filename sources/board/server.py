@@ -1,0 +1,126 @@
+"""Serving a board: as a process of its own, or in a thread of a test."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from hermes.clock import Clock
+from sources.board.app import build_app
+from sources.board.board import Board
+from sources.board.ids import PERSON_ID, ROOT_PAGE_ID
+
+DEFAULT_PORT = 8450
+
+
+class _Protocol(H11Protocol):
+    """Lets the application cut a connection, which a fault does between commit and answer."""
+
+    def handle_events(self) -> None:
+        super().handle_events()
+        if self.scope is not None:
+            self.scope["state"]["board.transport"] = self.transport
+
+
+@dataclass(frozen=True, slots=True)
+class BoardServer:
+    """A board that runs in this process."""
+
+    url: str
+    token: str
+    board: Board
+    root_page_id: str = ROOT_PAGE_ID
+    person_id: str = PERSON_ID
+
+
+def _config(board: Board, **options: Any) -> uvicorn.Config:
+    return uvicorn.Config(
+        build_app(board),
+        http=_Protocol,
+        lifespan="off",
+        ws="none",
+        date_header=False,
+        server_header=False,
+        log_config=None,
+        access_log=False,
+        **options,
+    )
+
+
+def serve(
+    path: Path,
+    host: str = "127.0.0.1",
+    port: int = DEFAULT_PORT,
+    *,
+    tokens: Mapping[str, str] | None = None,
+    workspace_name: str = "Local board",
+    durable: bool = True,
+    clock: Clock | None = None,
+) -> None:
+    """Serve the board kept in `path` until SIGTERM or SIGINT; then finish what is under way and close the file."""
+    board = Board(path, clock=clock, tokens=tokens, workspace_name=workspace_name, durable=durable)
+    try:
+        uvicorn.Server(_config(board, host=host, port=port, timeout_graceful_shutdown=5)).run()
+    finally:
+        board.close()
+
+
+@contextmanager
+def running(
+    path: Path,
+    *,
+    port: int = 0,
+    tokens: Mapping[str, str] | None = None,
+    clock: Clock | None = None,
+    durable: bool = False,
+) -> Iterator[BoardServer]:
+    """A board on this machine's loopback for as long as the block lasts, in a thread; port 0 takes a free one."""
+    board = Board(path, clock=clock, tokens=tokens, durable=durable)
+    listener = _listen(port)
+    server = _ThreadServer(_config(board, timeout_graceful_shutdown=1))
+    thread = threading.Thread(target=server.run_on, args=(listener,), name="board", daemon=True)
+    thread.start()
+    server.ready.wait()
+    try:
+        token = next(iter(tokens)) if tokens else "local-board"
+        yield BoardServer(url=f"http://127.0.0.1:{listener.getsockname()[1]}", token=token, board=board)
+    finally:
+        server.should_exit = True
+        thread.join()
+        listener.close()
+        board.close()
+
+
+def _listen(port: int) -> socket.socket:
+    """With the protocol named: asyncio turns Nagle's delay off only for sockets that say they are TCP."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", port))
+    return listener
+
+
+class _ThreadServer(uvicorn.Server):
+    """Leaves the signals of the process alone and says when it listens."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = threading.Event()
+
+    def run_on(self, listener: socket.socket) -> None:
+        try:
+            asyncio.run(self._serve([listener]))
+        finally:
+            self.ready.set()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        self.ready.set()
