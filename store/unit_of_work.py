@@ -6,6 +6,8 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
+from store.limits import LimitRows
+
 
 class UnitOfWork:
     """Changes that span tables are made through one of these, so they commit together."""
@@ -13,3 +15,4 @@ class UnitOfWork:
     def __init__(self, connection: Connection, now: datetime) -> None:
         self.connection = connection
         self.now = now
+        self.limits = LimitRows(self)

@@ -1,0 +1,176 @@
+"""The official notion-client with our policy around it: limiter, total deadline, short retries of reads, errors sorted.
+
+Nothing but `hermes.errors` leaves this module, and the token never stands in anything it raises or prints.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator
+from typing import Any
+
+import httpx
+import notion_client
+import tenacity
+
+from hermes.clock import Clock, SystemClock
+from hermes.errors import Retryable
+from hermes.ports.limiter import Limiter
+from sources.notion.answers import Blocked, RateLimited, StoppedUnknown, refuse_odd_answer, translate
+from sources.notion.config import NotionConnection
+from sources.notion.deadline import enforce_deadlines, total_deadline
+
+READ_ATTEMPTS = 3
+PATIENCE_SECONDS = 3.0
+"""A read that is asked to come back sooner than this does so within its attempt; else the caller decides."""
+IDLE_SECONDS = 3.0
+"""A connection is not used again after resting this long: a server that closes it meanwhile would turn a write into one
+of unknown outcome. uvicorn closes after 5 s."""
+
+_log = logging.getLogger("hermes.notion.client")  # notion-client logs whole bodies: none of it is printed
+_log.addHandler(logging.NullHandler())
+_log.propagate = False
+
+
+class NotionClient:
+    """One credential. Safe to share between threads."""
+
+    def __init__(
+        self,
+        connection: NotionConnection,
+        limiter: Limiter,
+        *,
+        name: str = "notion",
+        clock: Clock | None = None,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self.connection = connection
+        self.name = name
+        self._limiter = limiter
+        self._clock = clock or SystemClock()
+        http = httpx.Client(
+            auth=_Bearer(connection),
+            transport=transport,
+            trust_env=not connection.local,  # a proxy of the company has no way to this machine
+            limits=httpx.Limits(max_connections=20, max_keepalive_connections=10, keepalive_expiry=IDLE_SECONDS),
+        )
+        self._http = enforce_deadlines(http)
+        # The token is not given to the SDK: its options print it.
+        self._notion = notion_client.Client(
+            client=http,
+            base_url=connection.url,
+            notion_version=connection.version,
+            timeout_ms=int(connection.timeout_seconds * 1000),
+            retry=False,
+            logger=_log,
+            log_level=logging.CRITICAL,
+        )
+
+    def read(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: dict[str, Any] | None = None,
+        body: dict[str, Any] | None = None,
+        urgent: bool = False,
+    ) -> dict[str, Any]:
+        """A request that changes nothing, tried up to three times within one deadline."""
+        ends_at = self._clock.boot_seconds() + self.connection.timeout_seconds
+
+        def once() -> dict[str, Any]:
+            left = ends_at - self._clock.boot_seconds()
+            return self._send(method, path, query, body, writes=False, urgent=urgent, seconds=max(left, 0.001))
+
+        def enough(state: tenacity.RetryCallState) -> bool:
+            return state.attempt_number >= READ_ATTEMPTS or self._clock.boot_seconds() >= ends_at
+
+        retrying = tenacity.Retrying(
+            stop=enough,
+            wait=_wait,
+            retry=tenacity.retry_if_exception(_worth_another_read),
+            sleep=self._clock.sleep,
+            reraise=True,
+        )
+        answer: dict[str, Any] = retrying(once)
+        return answer
+
+    def write(self, method: str, path: str, body: dict[str, Any], *, urgent: bool = False) -> dict[str, Any]:
+        """A request that changes something: sent once."""
+        seconds = self.connection.timeout_seconds
+        return self._send(method, path, None, body, writes=True, urgent=urgent, seconds=seconds)
+
+    def pages(
+        self, method: str, path: str, query: dict[str, Any], *, limit: int = 100
+    ) -> Generator[dict[str, Any], None, None]:
+        """Every answer of a paged listing. A read with a body (a query) carries its cursor there."""
+        asked = dict(query)
+        for _ in range(limit):
+            as_body = method == "POST"
+            answer = self.read(method, path, query=None if as_body else asked, body=asked if as_body else None)
+            yield answer
+            cursor = answer.get("next_cursor")
+            if not answer.get("has_more") or not cursor:
+                return
+            if cursor == asked.get("start_cursor"):
+                raise Retryable("Notion's listing does not move on: the same cursor came twice")
+            asked = {**asked, "start_cursor": cursor}
+
+    def whoami(self) -> dict[str, Any]:
+        """The bot user behind the token."""
+        return self.read("GET", "users/me")
+
+    def close(self) -> None:
+        self._http.close()
+
+    def __repr__(self) -> str:
+        return f"NotionClient({self.name!r}, {self.connection.url!r})"
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        query: dict[str, Any] | None,
+        body: dict[str, Any] | None,
+        *,
+        writes: bool,
+        urgent: bool,
+        seconds: float,
+    ) -> dict[str, Any]:
+        self._limiter.acquire(urgent=urgent)
+        try:
+            with total_deadline(seconds):
+                answer = self._notion.request(path=path, method=method, query=query, body=body)
+        except Exception as exc:  # noqa: BLE001 - the SDK lets anything through; all of it is sorted here
+            error = translate(exc, writes=writes, now=self._clock.now(), scrub=self._scrub)
+            if isinstance(error, RateLimited | StoppedUnknown | Blocked):
+                self._limiter.pause(error.retry_after, str(error))
+            # The cause holds the answer's body; `from None` keeps it out of every traceback.
+            raise error from None
+        return refuse_odd_answer(answer, writes=writes)
+
+    def _scrub(self, text: str) -> str:
+        token = self.connection.token.get_secret_value()
+        return text.replace(token, "[token]") if len(token) > 5 else text
+
+
+class _Bearer(httpx.Auth):
+    def __init__(self, connection: NotionConnection) -> None:
+        self._connection = connection
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        request.headers["Authorization"] = f"Bearer {self._connection.token.get_secret_value()}"
+        yield request
+
+
+def _worth_another_read(exc: BaseException) -> bool:
+    return isinstance(exc, Retryable) and (exc.retry_after is None or exc.retry_after <= PATIENCE_SECONDS)
+
+
+_backoff = tenacity.wait_exponential_jitter(initial=0.2, max=2.0, jitter=0.2)
+
+
+def _wait(state: tenacity.RetryCallState) -> float:
+    # After 429 the limiter does the waiting, for everybody.
+    error = state.outcome.exception() if state.outcome else None
+    return 0.0 if isinstance(error, RateLimited) else _backoff(state)
