@@ -48,8 +48,8 @@ class ClaimStatements(Protocol):
         """Candidates of the poll, fresh or not."""
         ...
 
-    def oldest_hint(self, poll_id: str) -> datetime | None:
-        """`hint_at` of the candidate that would be claimed next."""
+    def newest_hint(self, poll_id: str) -> datetime | None:
+        """Newest `hint_at` of the poll's candidates; None when it has none."""
         ...
 
     # holds
@@ -63,6 +63,10 @@ class ClaimStatements(Protocol):
         self, poll_id: str, run_id: str, holder: str, held_until: datetime, *, fresh_after: datetime
     ) -> CardHold | None:
         """Take the first fresh candidate for claiming: fence + 1, generation + 1, state claiming."""
+        ...
+
+    def any_due(self, boards: Sequence[str]) -> bool:
+        """Whether `hold_due` would find one: a read, so that idle desks write nothing."""
         ...
 
     def hold_due(self, boards: Sequence[str], holder: str, held_until: datetime) -> CardHold | None:
@@ -80,8 +84,9 @@ class ClaimStatements(Protocol):
         ...
 
     # the board log
-    def log(self, hold: CardHold, kind: WriteKind, wanted: Mapping[str, JSON]) -> int:
-        """Record a write before it is sent, under the hold's fence. Raises `StaleHold`."""
+    def log(self, hold: CardHold, kind: WriteKind, wanted: Mapping[str, JSON], held_until: datetime) -> int:
+        """Record a write before it is sent, under the hold's fence, and hold the row until the write can no longer
+        land late. Raises `StaleHold`."""
         ...
 
     def log_outcome(self, log_id: int, outcome: str, error: str | None = None) -> None: ...

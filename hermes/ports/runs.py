@@ -189,7 +189,7 @@ class Steps(Protocol):
         ...
 
     def start_child(
-        self, lease: Lease, seq: int, name: str, child: NewRun, *, args_json: str, pending: Pending = NOTHING
+        self, lease: Lease, seq: int, name: str, child: NewRun, *, pending: Pending = NOTHING
     ) -> Step:
         """Start or join the run of a key and await it, in one transaction; unless it is over already, the run
         hibernates until it is. Raises CancelAsked."""
@@ -214,12 +214,11 @@ class Endings(Protocol):
         awaits: int | None = None,
         pending: Pending = NOTHING,
         what: str = "wait",
-    ) -> dict[int, datetime]:
-        """Wait until `due_at`, holding nothing. Of a new delay `awaits` names the step whose due time counts, of a
-        child the step that is awaited. Raises CancelAsked."""
+    ) -> None:
+        """Wait until `due_at`, holding nothing; with `awaits`, until that step is due: a delay, or a child's ending."""
         ...
 
-    def redeliver(self, lease: Lease, error: RunError, due_at: datetime) -> None:
+    def redeliver(self, lease: Lease, error: RunError, due_at: datetime, *, pending: Pending = NOTHING) -> None:
         """One delivery is spent; the next comes at `due_at`, held if the run says so."""
         ...
 

@@ -7,28 +7,31 @@ from datetime import datetime
 from typing import Protocol
 
 from hermes.ports.claims import ClaimStatements
-from hermes.ports.polls import PollStatements
-from hermes.ports.runs import RunStatements
+from hermes.ports.runs import Places, Runs
 
 
-class UnitOfWork(Protocol):
+class ClaimUnit(Protocol):
+    """One transaction, as the claim protocol sees it."""
+
     @property
     def now(self) -> datetime:
         """The database's instant of this transaction: leases are decided by it."""
         ...
 
     @property
-    def runs(self) -> RunStatements: ...
-    @property
     def claims(self) -> ClaimStatements: ...
+
     @property
-    def polls(self) -> PollStatements: ...
+    def runs(self) -> Runs: ...
+
+    @property
+    def places(self) -> Places: ...
 
 
-class Store(Protocol):
-    def write(self, *, urgent: bool = False, durable: bool = True) -> AbstractContextManager[UnitOfWork]:
+class ClaimStore(Protocol):
+    def write(self, *, urgent: bool = False, durable: bool = True) -> AbstractContextManager[ClaimUnit]:
         """One short writing transaction, rolled back when the block raises. `urgent` goes before queued writers;
         `durable=False` may be lost at a power cut."""
         ...
 
-    def read(self) -> AbstractContextManager[UnitOfWork]: ...
+    def read(self) -> AbstractContextManager[ClaimUnit]: ...
