@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, case, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, Select, case, func, insert, or_, select, update
 from sqlmodel import col
 
 from hermes.model.card import Card
@@ -110,9 +110,9 @@ class ClaimStatements:
     def waiting(self, poll_id: str) -> int:
         return self._count(poll_id, (ClaimState.candidate,))
 
-    def oldest_hint(self, poll_id: str) -> datetime | None:
+    def newest_hint(self, poll_id: str) -> datetime | None:
         return self._connection.execute(
-            select(func.min(col(CardRow.hint_at))).where(
+            select(func.max(col(CardRow.hint_at))).where(
                 col(CardRow.poll_id) == poll_id, col(CardRow.state) == ClaimState.candidate
             )
         ).scalar_one()
@@ -168,8 +168,11 @@ class ClaimStatements:
         )
         return self._taken(candidate.board, candidate.card_id) if taken.rowcount == 1 else None
 
-    def hold_due(self, boards: Sequence[str], holder: str, held_until: datetime) -> CardHold | None:
-        due = self._connection.execute(
+    def any_due(self, boards: Sequence[str]) -> bool:
+        return self._connection.execute(self._due(boards)).one_or_none() is not None
+
+    def _due(self, boards: Sequence[str]) -> Select[str, str, int]:
+        return (
             select(col(CardRow.board), col(CardRow.card_id), col(CardRow.fence))
             .where(
                 col(CardRow.board).in_(boards),
@@ -179,8 +182,10 @@ class ClaimStatements:
             )
             .order_by(col(CardRow.due_at))
             .limit(1)
-            .with_for_update(skip_locked=True)
-        ).one_or_none()
+        )
+
+    def hold_due(self, boards: Sequence[str], holder: str, held_until: datetime) -> CardHold | None:
+        due = self._connection.execute(self._due(boards).with_for_update(skip_locked=True)).one_or_none()
         return self._hold(due.board, due.card_id, due.fence, holder, held_until) if due else None
 
     def hold_one(self, board: str, card_id: str, holder: str, held_until: datetime) -> CardHold | None:
@@ -231,8 +236,8 @@ class ClaimStatements:
 
     # -- the board log
 
-    def log(self, hold: CardHold, kind: WriteKind, wanted: Mapping[str, JSON]) -> int:
-        self._change(hold)
+    def log(self, hold: CardHold, kind: WriteKind, wanted: Mapping[str, JSON], held_until: datetime) -> int:
+        self._change(hold, held_until=held_until)
         added = self._connection.execute(
             insert(BoardLogRow).values(
                 board=hold.board,
@@ -334,6 +339,7 @@ def _hold(row: Row[Any]) -> CardHold:
         text_hash=row.text_hash,
         retry_count=row.retry_count,
         failures=row.failures,
+        hint_at=row.hint_at,
         verify=row.verify,
         shown=dict(row.shown or {}),
         note=row.note,

@@ -77,6 +77,7 @@ class CardHold:
     text_hash: str
     retry_count: int
     failures: int
+    hint_at: datetime | None = None
     verify: bool = False
     """Somebody suspects that a person has touched the card: GET it."""
     shown: dict[str, JSON] = field(default_factory=dict)

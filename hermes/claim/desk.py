@@ -1,0 +1,248 @@
+"""The loop of the claim protocol: one look after another at cards that are due, then claims while places are free."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+
+import structlog
+
+from hermes.claim.claiming import claim, recover, settle
+from hermes.claim.finish import finish, review
+from hermes.claim.offers import TakenIn, ask
+from hermes.claim.retry import reclaim, show_retry
+from hermes.claim.upkeep import keep
+from hermes.claim.work import ClaimingPoll, Work, hold_end
+from hermes.clock import Clock
+from hermes.errors import Conflict, Fatal, Gone, Retryable, SourceError, UnknownOutcome
+from hermes.model.claim import CardHold, ClaimPolicy, ClaimState
+from hermes.model.installation import Identity
+from hermes.model.run import RunState
+from hermes.ports.board import TaskBoard
+from hermes.ports.claims import StaleHold
+from hermes.ports.store import ClaimStore
+
+RECHECK_FATAL = timedelta(minutes=1)
+"""How often a card is tried again while only a person can cure its board."""
+SLOWEST = timedelta(minutes=5)
+
+
+class Desk:
+    """Works the cards of some boards. Any number of desks may work the same boards on one database: a card's row is
+    held by one at a time. `polls` gives the polls that may claim now, first come first served for a card."""
+
+    def __init__(
+        self,
+        store: ClaimStore,
+        boards: Mapping[str, TaskBoard],
+        polls: Callable[[], Mapping[str, ClaimingPoll]],
+        identity: Identity,
+        clock: Clock,
+    ) -> None:
+        self._store = store
+        self._boards = boards
+        self._polls = polls
+        self._identity = identity
+        self._clock = clock
+        self._log = structlog.get_logger("hermes.claim")
+
+    def ask(self, board: TaskBoard) -> TakenIn:
+        """Query the board once for all its polls. Raises what the board raises."""
+        polls = {poll_id: poll for poll_id, poll in self._polls().items() if poll.board == board.key}
+        return ask(self._store, board, polls, self._identity)
+
+    def tick(self, limit: int = 1000) -> int:
+        """Do what is due now, at most `limit` things; returns how many were done."""
+        done = 0
+        while done < limit and (self.look_once() or self.claim_once()):
+            done += 1
+        return done
+
+    # -- looks
+
+    def look_once(self) -> bool:
+        """Take the row that has been due longest and do what its state asks for. False when none is due."""
+        with self._store.read() as uow:
+            if not uow.claims.any_due(list(self._boards)):
+                return False
+        with self._store.write() as uow:
+            longest = max(board.times.wait_out for board in self._boards.values())
+            hold = uow.claims.hold_due(list(self._boards), self._identity.boot_id, uow.now + 2 * longest)
+        if hold is None:
+            return False
+        self._guarded(self._work(hold), _look)
+        return True
+
+    def _work(self, hold: CardHold) -> Work:
+        poll = self._polls().get(hold.poll_id)
+        log = self._log.bind(
+            poll_id=hold.poll_id, source_object_id=hold.card_id, claim_id=f"{hold.run_id}/{hold.fence}"
+        )
+        return Work(
+            store=self._store,
+            board=self._boards[hold.board],
+            policy=poll.policy if poll else ClaimPolicy(hold.poll_id, ""),
+            action=poll.action if poll else None,
+            identity=self._identity,
+            clock=self._clock,
+            log=log,
+            hold=hold,
+            shown=dict(hold.shown),
+        )
+
+    def _guarded(self, work: Work, step: Callable[[Work], None]) -> None:
+        """Errors of the board become the time of the next look; the row's state stays what it was."""
+        try:
+            step(work)
+        except StaleHold as stale:
+            work.log.info("somebody else holds the card now", reason=str(stale))
+        except SourceError as error:
+            try:
+                self._postpone(work, error)
+            except StaleHold as stale:
+                work.log.info("somebody else holds the card now", reason=str(stale))
+
+    def _postpone(self, work: Work, error: SourceError) -> None:
+        hold = work.hold
+        if isinstance(error, Gone):
+            self._gone(work, str(error))
+            return
+        with self._store.write() as uow:
+            unknown_until = None
+            if isinstance(error, UnknownOutcome):
+                wait = work.board.times.wait_out
+                unknown_until = uow.now + wait
+            elif isinstance(error, Fatal):
+                uow.claims.note_board(hold.board, problem=str(error), problem_at=uow.now)
+                wait = RECHECK_FATAL
+            else:
+                asked_for = error.retry_after or 0.0 if isinstance(error, Retryable) else 0.0
+                wait = max(timedelta(seconds=asked_for), _backoff(hold.failures, isinstance(error, Conflict)))
+            uow.claims.let_go(
+                hold,
+                due_at=uow.now + wait,
+                unknown_until=unknown_until,
+                failures=hold.failures + 1,
+                note=str(error)[:500],
+            )
+        work.log.warning("the board call failed", error=str(error), next_in_seconds=wait.total_seconds())
+
+    def _gone(self, work: Work, why: str) -> None:
+        """The page cannot be found: its run stops; a restored page in Todo is asked for again."""
+        hold = work.hold
+        with self._store.write() as uow:
+            run = uow.runs.get(hold.run_id) if hold.run_id else None
+            running = run is not None and not run.state.final
+            if run is not None and running:
+                uow.runs.cancel(run.id, why)
+            uow.claims.let_go(
+                hold,
+                due_at=None,
+                state=ClaimState.claimed if running else ClaimState.gone,
+                settled_at=uow.now,
+                note=why,
+                verify=False,
+            )
+            if run is not None and running:
+                uow.claims.run_changed(run.id)
+        work.log.info("the card is gone", reason=why)
+
+    # -- claims
+
+    def claim_once(self) -> bool:
+        """Claim one card for some poll. False when no poll may claim or none has a fresh candidate."""
+        return any(self._claim_for(poll) for poll in self._polls().values())
+
+    def _claim_for(self, poll: ClaimingPoll) -> bool:
+        policy, board = poll.policy, self._boards.get(poll.board)
+        if board is None:
+            return False
+        with self._store.read() as uow:
+            state = uow.claims.board(board.key)
+            hint = uow.claims.newest_hint(policy.poll_id)
+            if state.stopped_reason or state.problem or hint is None:
+                return False
+            if uow.places.free_places(policy.poll_id) == 0 or uow.claims.open_count(policy.poll_id) >= policy.max_open:
+                return False
+            taken = uow.claims.claimed_since(policy.poll_id, state.queried_at or uow.now)
+            stale = hint < uow.now - board.times.hint_age
+        if not policy.at_once and taken >= policy.max_concurrent:
+            return False
+        if stale and not (policy.at_once and self._ask_again(board)):
+            return False
+        hold, alone = self._reserve(policy, board)
+        if hold is None:
+            return False
+        shared = policy.shared or not alone
+        self._guarded(self._work(hold), lambda work: claim(work, shared=shared))
+        return True
+
+    def _ask_again(self, board: TaskBoard) -> bool:
+        try:
+            self.ask(board)
+        except SourceError as error:
+            self._log.warning("cannot refresh candidates", board=board.key, error=str(error))
+            return False
+        return True
+
+    def _reserve(self, policy: ClaimPolicy, board: TaskBoard) -> tuple[CardHold | None, bool]:
+        run_id = uuid.uuid4().hex
+        with self._store.write() as uow:
+            state = uow.claims.board(board.key)
+            if state.stopped_reason or uow.claims.open_count(policy.poll_id) >= policy.max_open:
+                return None, False
+            if not uow.places.take_place(policy.poll_id, run_id, hold_end(board, uow.now)):
+                return None, False
+            hold = uow.claims.reserve(
+                policy.poll_id,
+                run_id,
+                self._identity.boot_id,
+                hold_end(board, uow.now),
+                fresh_after=uow.now - board.times.hint_age,
+            )
+            if hold is None:
+                uow.places.release_place(run_id)
+                return None, False
+            return hold, _known_alone(state.alone_since, hold.hint_at)
+
+
+def _look(work: Work) -> None:
+    match work.hold.state:
+        case ClaimState.claiming:
+            recover(work)
+        case ClaimState.settling:
+            settle(work)
+        case ClaimState.backoff:
+            reclaim(work)
+        case ClaimState.claimed:
+            _look_at_claimed(work)
+        case ClaimState.done | ClaimState.gone if work.hold.verify:
+            review(work)
+        case _:
+            work.let_go(due_in=None)
+
+
+def _look_at_claimed(work: Work) -> None:
+    run = work.run()
+    if run is None:
+        work.let_go(due_in=None, state=ClaimState.done, note="its run is no longer in the database")
+    elif run.state.final:
+        finish(work, run)
+    elif run.state is RunState.ready and run.held:
+        show_retry(work, run)
+    else:
+        keep(work, run)
+
+
+def _known_alone(alone_since: datetime | None, hint_at: datetime | None) -> bool:
+    """One whole poll before the one that showed this candidate has seen no other installation."""
+    return alone_since is not None and hint_at is not None and hint_at > alone_since
+
+
+def _backoff(failures: int, conflict: bool) -> timedelta:
+    """Full jitter, doubling: from one second, or a tenth for conflicts, which clear quickly."""
+    first = 0.1 if conflict and failures < 3 else 1.0
+    ceiling = min(first * 2**failures, SLOWEST.total_seconds())
+    return timedelta(seconds=ceiling * (0.5 + random.random() / 2))  # noqa: S311 -- spreading, not secrecy

@@ -1,0 +1,116 @@
+"""A card whose run is over: show how it ended, once, unless a person has decided otherwise."""
+
+from __future__ import annotations
+
+from hermes.claim.endings import Shown, ending
+from hermes.claim.people import explained
+from hermes.claim.start import card_input, snapshot
+from hermes.claim.work import Work
+from hermes.claim.writing import as_json, write_card, write_text
+from hermes.crash_points import CrashPoint, reach
+from hermes.errors import Misconfigured
+from hermes.model.card import Card, CardStatus, CardValues
+from hermes.model.claim import ClaimState, WriteKind
+from hermes.model.run import Run, RunState
+from hermes.ports.runs import Decision
+
+
+def finish(work: Work, run: Run) -> None:
+    """Result into the page, a comment where wanted, then GET and one PATCH. Begins again where it was interrupted."""
+    reach(CrashPoint.run_ended)
+    shown = ending(run, work.clock.now())
+    if shown.result is not None and work.policy.write_result:
+        text = shown.result
+        write_text(
+            work,
+            WriteKind.result,
+            "result",
+            lambda marker, again: work.board.write_result(work.hold.card_id, marker, text, again=again),
+        )
+    if run.state.value in work.policy.comment_on:
+        write_text(
+            work,
+            WriteKind.comment,
+            f"{run.state.value}/{run.deliveries}",
+            lambda marker, again: work.board.comment(work.hold.card_id, marker, shown.comment, again=again),
+        )
+    card = work.board.read(work.hold.card_id)
+    if card.in_trash:
+        _close(work, ClaimState.gone, "the card was put in the trash")
+    elif card.status is work.expected_status or _late_write_of_ours(work, card):
+        _write_ending(work, run, shown)
+    elif card.status is shown.values["status"] and card.run_id == run.id:
+        _close(work, ClaimState.done, None)  # our own write had landed, or a person meant the same
+    elif card.status is CardStatus.todo:
+        ask_again(work, run, card)
+    else:
+        _close(work, ClaimState.done, f"a person moved the card to {card.status_name or 'no status'}: it stays there")
+
+
+def review(work: Work) -> None:
+    """A query showed a card in Todo that we had finished with: only a GET may ask for it again."""
+    card = work.board.read(work.hold.card_id)
+    run = work.run()
+    if card.in_trash:
+        _close(work, ClaimState.gone, "the card was put in the trash")
+    elif card.status is not CardStatus.todo:
+        work.let_go(due_in=None, state=ClaimState.done)
+    elif run is not None and _late_write_of_ours(work, card):
+        _write_ending(work, run, ending(run, work.clock.now()))
+    else:
+        ask_again(work, run, card)
+
+
+def ask_again(work: Work, run: Run | None, card: Card) -> None:
+    """A person put it back to Todo: a parked run goes on under its key, anything else starts as a new generation."""
+    if run is not None and run.state is RunState.parked and card.run_id == run.id:
+        with work.store.write() as uow:
+            uow.runs.resume(run.id, decision=Decision.again, held=True, by="the board")
+            uow.claims.let_go(
+                work.hold,
+                due_at=uow.now,
+                state=ClaimState.backoff,
+                shown={"resume": True},
+                note="moved back to Todo",
+                verify=False,
+                failures=0,
+            )
+        return
+    asked = card_input(card, body="", generation=work.hold.generation + 1, board=work.hold.board)
+    with work.store.write() as uow:
+        uow.claims.reopen(work.hold, card, snapshot(asked))
+    work.log.info("asked for again by a person", generation=work.hold.generation + 1)
+
+
+def _late_write_of_ours(work: Work, card: Card) -> bool:
+    with work.store.read() as uow:
+        log = uow.claims.log_of(work.hold.board, work.hold.card_id)
+    return explained(card.status, log, work.hold.settled_at, work.board.times.wait_out)
+
+
+def _write_ending(work: Work, run: Run, shown: Shown) -> None:
+    try:
+        written = write_card(work, WriteKind.finish, shown.values)
+    except Misconfigured as error:
+        # A column has gone while the card was worked on: its status is what people need most.
+        work.log.warning("the ending cannot be shown whole", error=str(error))
+        written = write_card(work, WriteKind.finish, CardValues(status=shown.values["status"]))
+    reach(CrashPoint.before_release)
+    with work.store.write() as uow:
+        uow.claims.log_outcome(written.log_id, "applied")
+        uow.claims.let_go(
+            work.hold,
+            due_at=None,
+            state=ClaimState.done,
+            settled_at=uow.now,
+            board_expires_at=None,
+            note=run.reason,
+            verify=False,
+            failures=0,
+        )
+    work.log.info("card finished", run_id=run.id, decision=run.state.value, wanted=as_json(shown.values).get("status"))
+
+
+def _close(work: Work, state: ClaimState, note: str | None) -> None:
+    work.let_go(due_in=None, state=state, settled_at=work.clock.now(), board_expires_at=None, note=note)
+    work.log.info("card left as it is", decision=state.value, reason=note)

@@ -1,0 +1,133 @@
+"""Exclusive mode, between two deliveries: the card is shown in Todo with its error, then claimed again when due."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from hermes.claim.claiming import claim_values
+from hermes.claim.endings import why_again
+from hermes.claim.expiry import next_look
+from hermes.claim.finish import finish
+from hermes.claim.people import moved
+from hermes.claim.start import card_input, snapshot
+from hermes.claim.work import Work
+from hermes.claim.writing import write_card, write_text
+from hermes.crash_points import CrashPoint, reach
+from hermes.model.card import Card, CardStatus, CardValues
+from hermes.model.claim import ClaimState, WriteKind
+from hermes.model.run import Run
+
+RESUMABLE = frozenset({CardStatus.todo, CardStatus.failed, CardStatus.attention})
+"""Where a card may stand whose run a person has resumed: we had left it as Failed."""
+
+
+def show_retry(work: Work, run: Run) -> None:
+    """A delivery failed and others are left: GET, then Todo with RetryCount + 1 and a short LastError."""
+    card = work.board.read(work.hold.card_id)
+    what = moved(card, CardStatus.in_progress)
+    already = card.status is CardStatus.todo and card.retry_count == work.hold.retry_count + 1 and card.run_id == run.id
+    if what is not None and not already:
+        stop(work, run, what)
+        return
+    if "retry" in work.policy.comment_on:
+        text = why_again(run)
+        write_text(
+            work,
+            WriteKind.comment,
+            f"retry/{work.hold.retry_count + 1}",
+            lambda marker, again: work.board.comment(work.hold.card_id, marker, text, again=again),
+        )
+    count = work.hold.retry_count + 1
+    if not already:
+        values = CardValues(
+            status=CardStatus.todo,
+            retry_count=count,
+            last_error=why_again(run),
+            claimed_by=None,
+            claim_expires_at=None,
+        )
+        written = write_card(work, WriteKind.retry, values)
+        with work.store.write() as uow:
+            uow.claims.log_outcome(written.log_id, "applied")
+    with work.store.write() as uow:
+        uow.claims.let_go(
+            work.hold,
+            due_at=run.due_at or uow.now,
+            state=ClaimState.backoff,
+            retry_count=count,
+            board_expires_at=None,
+            settled_at=uow.now,
+            shown={},
+            verify=False,
+            failures=0,
+        )
+
+
+def reclaim(work: Work) -> None:
+    """A card in backoff is due: claim it again for the same run, unless people have decided otherwise meanwhile."""
+    run = work.run()
+    if run is None:
+        work.let_go(due_in=None, state=ClaimState.done, note="its run is no longer in the database")
+        return
+    if run.state.final:
+        finish(work, run)
+        return
+    now = work.clock.now()
+    if run.due_at is not None and run.due_at > now:
+        work.let_go(due_in=run.due_at - now)
+        return
+    card = work.board.read(work.hold.card_id)
+    resumed = bool(work.hold.shown.get("resume"))
+    landed = card.status is CardStatus.in_progress and card.run_id == run.id and not card.in_trash
+    if not landed and (card.in_trash or card.status not in (RESUMABLE if resumed else {CardStatus.todo})):
+        stop(work, run, moved(card, CardStatus.todo) or "a person moved the card")
+        return
+    if card.text_hash != work.hold.text_hash and work.policy.restart_on_edit and not landed and not resumed:
+        _start_afresh(work, run, card)
+        return
+    with work.store.write() as uow:
+        place = uow.places.take_place(work.policy.poll_id, run.id, work.hold_end(uow.now))
+    if not place:
+        work.let_go(due_in=min(work.board.times.hint_age, timedelta(seconds=5)))
+        return
+    log_id = None
+    if not landed:
+        written = write_card(work, WriteKind.claim, claim_values(work, now))
+        log_id, card = written.log_id, written.card
+        reach(CrashPoint.claim_acknowledged)
+    with work.store.write() as uow:
+        if log_id is not None:
+            uow.claims.log_outcome(log_id, "applied")
+        expires_at = card.claim_expires_at or now + work.policy.lease
+        uow.claims.let_go(
+            work.hold,
+            due_at=next_look(expires_at, work.policy.lease),
+            state=ClaimState.claimed,
+            board_expires_at=expires_at,
+            claimed_at=uow.now,
+            settled_at=uow.now,
+            shown={},
+            note=None,
+            verify=False,
+            failures=0,
+        )
+        uow.runs.release_hold(run.id, uow.now)
+    work.log.info("card claimed again", run_id=run.id, deliveries=run.deliveries)
+
+
+def stop(work: Work, run: Run, why: str) -> None:
+    """People win: the run is asked to stop; when it has, `finish` leaves the card as they want it."""
+    with work.store.write() as uow:
+        uow.runs.cancel(run.id, why)
+        uow.places.release_place(run.id)
+        uow.claims.let_go(work.hold, due_at=uow.now, state=ClaimState.claimed, note=why, verify=False, failures=0)
+    work.log.info("a person took the card away", run_id=run.id, reason=why)
+
+
+def _start_afresh(work: Work, run: Run, card: Card) -> None:
+    asked = card_input(card, body="", generation=work.hold.generation + 1, board=work.hold.board)
+    with work.store.write() as uow:
+        uow.runs.cancel(run.id, "its text was edited while it waited: it starts afresh with the new text")
+        uow.places.release_place(run.id)
+        uow.claims.reopen(work.hold, card, snapshot(asked))
+    work.log.info("edited while it waited", run_id=run.id, decision="new generation")

@@ -1,0 +1,98 @@
+"""From an acknowledged claim to a run: the row that makes a card ours."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from hermes.claim.expiry import next_look, round_up_to_minute
+from hermes.claim.work import Work
+from hermes.crash_points import CrashPoint, reach
+from hermes.model.card import Card
+from hermes.model.claim import CardHold, CardInput, ClaimState
+from hermes.model.json import JSON
+from hermes.model.run import NewRun, RunKind
+
+
+def card_input(card: Card, *, body: str, generation: int, board: str) -> CardInput:
+    return CardInput(
+        id=card.id,
+        url=card.url,
+        title=card.title,
+        description=card.description,
+        body=body,
+        priority=card.priority,
+        properties=dict(card.properties),
+        generation=generation,
+        board=board,
+    )
+
+
+def snapshot(asked: CardInput) -> dict[str, JSON]:
+    return asdict(asked)
+
+
+def run_key(hold: CardHold, action: str) -> str:
+    """Fixed before the first attempt: the card, how often people have asked for it, and what is done with it."""
+    return f"{hold.card_id}:{hold.generation}:{action}"
+
+
+def start(work: Work, card: Card, log_id: int | None) -> None:
+    """Record the claim as ours and its run, in one transaction; from here on it is the workers'."""
+    hold, policy, action = work.hold, work.policy, work.action
+    if action is None or hold.run_id is None:  # the poll left the configuration while its claim was under way
+        give_back(work, "its poll was taken out of the configuration")
+        return
+    body = work.board.read_body(hold.card_id) if policy.read_body else ""
+    asked = card_input(card, body=body, generation=hold.generation, board=hold.board)
+    reach(CrashPoint.claim_read_back)
+    with work.store.write() as uow:
+        if log_id is not None:
+            uow.claims.log_outcome(log_id, "applied")
+        expires_at = card.claim_expires_at or round_up_to_minute(uow.now + policy.lease)
+        uow.claims.let_go(
+            hold,
+            due_at=next_look(expires_at, policy.lease),
+            state=ClaimState.claimed,
+            board_expires_at=expires_at,
+            claimed_at=uow.now,
+            settled_at=uow.now,
+            text_hash=card.text_hash,
+            title=card.title,
+            verify=False,
+            failures=0,
+        )
+        _, created = uow.runs.enqueue(
+            NewRun(
+                key=run_key(hold, action.name),
+                kind=RunKind.card,
+                function=action.function,
+                args=action.args(asked),
+                run_id=hold.run_id,
+                place_group=policy.poll_id,
+                priority=policy.priority,
+                max_deliveries=policy.max_attempts,
+                hold_on_redelivery=not policy.shared,
+                poll_id=policy.poll_id,
+                condition_version=policy.condition_version,
+                object_id=hold.card_id,
+            )
+        )
+    work.log.info("card claimed", run_id=hold.run_id, decision="claimed" if created else "joined")
+
+
+def give_back(work: Work, why: str) -> None:
+    """The claim surely does not stand on the board: the card is a candidate again, its generation not used up."""
+    with work.store.write() as uow:
+        if work.hold.run_id is not None:
+            uow.places.release_place(work.hold.run_id)
+        uow.claims.let_go(
+            work.hold,
+            due_at=None,
+            state=ClaimState.candidate,
+            generation=work.hold.generation - 1,
+            run_id=None,
+            note=why,
+            verify=False,
+            failures=0,
+        )
+    work.log.info("claim given back", reason=why)

@@ -1,0 +1,72 @@
+"""What a step of the protocol is given: one held card, its board, its poll, and the ways to let it go again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from structlog.typing import FilteringBoundLogger
+
+from hermes.clock import Clock
+from hermes.model.card import Card, CardStatus
+from hermes.model.claim import CardHold, ClaimPolicy, ClaimState
+from hermes.model.installation import Identity
+from hermes.model.json import JSON
+from hermes.model.run import Run
+from hermes.ports.actions import CardAction
+from hermes.ports.board import TaskBoard
+from hermes.ports.store import ClaimStore
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimingPoll:
+    """A poll that claims cards of one board."""
+
+    policy: ClaimPolicy
+    board: str
+    """`TaskBoard.key`."""
+    action: CardAction
+    wants: Callable[[Card, datetime], bool]
+    """The poll's filter. May raise HermesError for a card it cannot judge: that card is not wanted, and said so."""
+
+
+@dataclass(slots=True)
+class Work:
+    store: ClaimStore
+    board: TaskBoard
+    policy: ClaimPolicy
+    action: CardAction | None
+    """None when the poll was taken out of the configuration: its open cards are finished, none is claimed."""
+    identity: Identity
+    clock: Clock
+    log: FilteringBoundLogger
+    hold: CardHold
+    shown: dict[str, JSON] = field(default_factory=dict)
+    """Working copy of `hold.shown`."""
+
+    def hold_end(self, now: datetime) -> datetime:
+        """A hold outlasts any write sent under it: the next holder's GET sees what landed."""
+        return hold_end(self.board, now)
+
+    def run(self) -> Run | None:
+        if self.hold.run_id is None:
+            return None
+        with self.store.read() as uow:
+            return uow.runs.get(self.hold.run_id)
+
+    def let_go(self, *, due_in: timedelta | None, **changes: Any) -> None:
+        """End the hold; look again after `due_in`, or not before somebody asks."""
+        with self.store.write() as uow:
+            due_at = None if due_in is None else uow.now + due_in
+            uow.claims.let_go(self.hold, due_at=due_at, verify=False, failures=0, **changes)
+
+    @property
+    def expected_status(self) -> CardStatus:
+        """Where the board shows a card of ours in this state."""
+        return CardStatus.todo if self.hold.state is ClaimState.backoff else CardStatus.in_progress
+
+
+def hold_end(board: TaskBoard, now: datetime) -> datetime:
+    return now + 2 * board.times.wait_out

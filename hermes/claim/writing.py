@@ -1,0 +1,68 @@
+"""One write to a card: logged before it is sent, sent once, its outcome recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+from hermes.claim.work import Work
+from hermes.crash_points import CrashPoint, reach
+from hermes.errors import SourceError, UnknownOutcome
+from hermes.model.card import Card, CardValues
+from hermes.model.claim import WriteKind
+from hermes.model.json import JSON
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """An acknowledged write; `log_id` is recorded as applied in the transaction that acts on it."""
+
+    card: Card
+    log_id: int
+
+
+def write_card(work: Work, kind: WriteKind, values: CardValues) -> Written:
+    """Raises what the board raises, with the outcome in the log; `StaleHold` when the row is another's by now."""
+    with work.store.write() as uow:
+        log_id = uow.claims.log(work.hold, kind, as_json(values), work.hold_end(uow.now))
+    reach(CrashPoint.claim_sent if kind is WriteKind.claim else CrashPoint.finish_sent)
+    return Written(_recorded(work, log_id, lambda: work.board.write(work.hold.card_id, values)), log_id)
+
+
+def write_text(work: Work, kind: WriteKind, about: str, send: Callable[[str, bool], None]) -> None:
+    """A result or a comment, once for each run and `about`. `send(marker, again)` is the board's call; a text that may
+    have been sent before the process died or the answer was lost is looked for first. Done already: nothing happens."""
+    marker = f"{work.hold.run_id}/{about}"
+    stage = work.shown.get(about)
+    if stage == "done":
+        return
+    with work.store.write() as uow:
+        log_id = uow.claims.log(work.hold, kind, {}, work.hold_end(uow.now))
+        work.shown[about] = "sent"
+        uow.claims.update(work.hold, shown=dict(work.shown))
+    _recorded(work, log_id, lambda: send(marker, stage == "sent"))
+    with work.store.write() as uow:
+        uow.claims.log_outcome(log_id, "applied")
+        work.shown[about] = "done"
+        uow.claims.update(work.hold, shown=dict(work.shown))
+
+
+def _recorded(work: Work, log_id: int, send: Callable[[], Answer]) -> Answer:
+    try:
+        return send()
+    except SourceError as error:
+        outcome = "unknown" if isinstance(error, UnknownOutcome) else "not_applied"
+        with work.store.write() as uow:
+            uow.claims.log_outcome(log_id, outcome, str(error)[:500])
+        raise
+
+
+def as_json(values: CardValues) -> dict[str, JSON]:
+    out: dict[str, JSON] = {}
+    for key, value in values.items():
+        out[key] = value.isoformat() if isinstance(value, datetime) else value  # type: ignore[assignment]
+    return out
