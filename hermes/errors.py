@@ -3,6 +3,7 @@
 HermesError
   ConfigError                 fix the file; never retried
   StoreError                  the database cannot be used as it is; says what to do
+    StoreUnavailable          locked, full, unreachable for now: the same transaction may be tried again
   SourceError
     Retryable(retry_after)    surely not applied, or a read: 429, 529, refused connection; try later
       Conflict                409: read, decide again
@@ -34,6 +35,10 @@ class ConfigError(HermesError):
 
 class StoreError(HermesError):
     """The database cannot be used as it is."""
+
+
+class StoreUnavailable(StoreError):
+    """The transaction was not made, or nobody knows whether it was: try again what bears trying twice."""
 
 
 class SourceError(HermesError):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from hermes.clock import Clock
-from hermes.errors import StoreError
+from hermes.errors import StoreError, StoreUnavailable
 from store.filesystem import refuse_network_file_system
 from store.sqlite_gate import SqliteGate
 from store.unit_of_work import UnitOfWork
@@ -23,11 +26,14 @@ class Database:
 
     `write()` is one short transaction that is on the disk when it returns; `write(durable=False)` is for bookkeeping
     that may be lost at a power cut (never intents, leases or receipts); `read()` never blocks and never writes.
+    `StoreUnavailable` says that a transaction could not be made for now. Transactions do not nest.
     """
 
     def __init__(self, url: str, clock: Clock) -> None:
         self.url = make_url(url)
         self.clock = clock
+        self._wakes: list[Callable[[], None]] = []
+        self._writing = threading.local()
         self._gate: SqliteGate | None = None
         if self.url.get_backend_name() == "sqlite":
             path = self._sqlite_path()
@@ -49,15 +55,34 @@ class Database:
     @contextmanager
     def write(self, *, urgent: bool = False, durable: bool = True) -> Iterator[UnitOfWork]:
         """One writing transaction; rolled back when the block raises. `urgent` goes before queued writers."""
+        if getattr(self._writing, "now", False):
+            raise StoreError("a writing transaction is open in this thread already: they do not nest")
         engine = self.engine if durable else self._bookkeeping
-        with self._gate.hold(urgent=urgent) if self._gate else nullcontext():
-            with engine.connect().execution_options(hermes_writes=True) as connection, connection.begin():
-                yield UnitOfWork(connection, self._now(connection))
+        self._writing.now = True
+        try:
+            with (
+                self._gate.hold(urgent=urgent) if self._gate else nullcontext(),
+                _unavailable(),
+                engine.connect().execution_options(hermes_writes=True) as connection,
+                connection.begin(),
+            ):
+                unit = UnitOfWork(connection, self._now(connection))
+                yield unit
+        finally:
+            self._writing.now = False
+        if unit.woke:
+            for wake in tuple(self._wakes):
+                wake()
 
     @contextmanager
     def read(self) -> Iterator[UnitOfWork]:
-        with self.engine.connect() as connection, connection.begin():
+        with _unavailable(), self.engine.connect() as connection, connection.begin():
             yield UnitOfWork(connection, self._now(connection))
+
+    def subscribe(self, wake: Callable[[], None]) -> Callable[[], None]:
+        """Call `wake` after each commit of this process that made a run due; returns what ends that."""
+        self._wakes.append(wake)
+        return lambda: self._wakes.remove(wake)
 
     def _now(self, connection: Connection) -> Any:
         # One clock decides leases: on one machine the machine's, on several the database server's.
@@ -68,6 +93,17 @@ class Database:
     def close(self) -> None:
         self.engine.dispose()
         self._bookkeeping.dispose()
+
+
+@contextmanager
+def _unavailable() -> Iterator[None]:
+    """Locked, full, unreachable: said in our own words, so that callers need not know the driver."""
+    try:
+        yield
+    except (OperationalError, InterfaceError) as exc:
+        raise StoreUnavailable(f"the database cannot be used for now: {exc.orig}") from exc
+    except PoolTimeout as exc:
+        raise StoreUnavailable(f"the database cannot be used for now: {exc}") from exc
 
 
 def _sqlite_engine(url: str, *, synchronous: str) -> Engine:

@@ -11,7 +11,7 @@ import fcntl
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -56,7 +56,5 @@ class _Pair:
 
     def __del__(self) -> None:
         for descriptor in (self.gate, self.write):
-            try:
+            with suppress(OSError):
                 os.close(descriptor)
-            except OSError:
-                pass

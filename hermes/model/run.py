@@ -70,6 +70,8 @@ class NewRun:
     condition_version: str | None = None
     object_id: str | None = None
     parent_run_id: str | None = None
+    hold_on_redelivery: bool = False
+    """A redelivered run waits held: in exclusive mode a card goes back to Todo and must be claimed again first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,11 @@ class RunError:
     message: str
     trace: str | None = None
 
+    @property
+    def short_kind(self) -> str:
+        """The class's own name: `ConnectError` of `httpx:ConnectError`."""
+        return self.kind.rpartition(":")[2].rpartition(".")[2]
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -102,6 +109,7 @@ class Run:
     args: dict[str, JSON]
     state: RunState
     deliveries: int
+    """Deliveries that ended in an uncaught exception."""
     max_deliveries: int
     crashes: int
     """Take-overs in a row without a step being recorded."""
@@ -124,6 +132,12 @@ class Run:
     parent_run_id: str | None
     cancel_reason: str | None = None
     """Set when somebody asked to stop it; it stops at its next step."""
+    place_group: str | None = None
+    priority: float = 0.0
+    hold_on_redelivery: bool = False
+    duplicates: int = 0
+    """How often somebody asked for this key again and got this run instead of a second one."""
+    changed_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ longer held under that owner and fence it changes nothing and raises `LeaseLost`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -89,13 +89,13 @@ class Runs(Protocol):
         """Newest first; `before` is the `created_at` of the last one seen."""
         ...
 
-    def steps(self, run_id: str) -> list[Step]: ...
+    def steps(self, run_id: str) -> Sequence[Step]: ...
 
-    def timeline(self, run_id: str) -> list[TimelineEntry]: ...
+    def timeline(self, run_id: str) -> Sequence[TimelineEntry]: ...
 
-    def children(self, run_id: str) -> list[Run]: ...
+    def children(self, run_id: str) -> Sequence[Run]: ...
 
-    def stranded(self, functions: Collection[str]) -> list[Run]:
+    def stranded(self, functions: Collection[str]) -> Sequence[Run]:
         """Runs due whose function is none of `functions`: this code will never lease them."""
         ...
 
@@ -141,7 +141,7 @@ class Places(Protocol):
 
 class Leases(Protocol):
     def lease(self, owner: str, lease_for: timedelta, functions: Collection[str], limit: int) -> list[LeasedRun]:
-        """Up to `limit` due runs of these functions, lowest priority number first, each with a place if it needs one."""
+        """Up to `limit` due runs of these functions, lowest priority number first, each with a place if it needs."""
         ...
 
     def renew(self, owner: str, leases: Collection[Lease], lease_for: timedelta) -> set[Lease]:
@@ -188,9 +188,7 @@ class Steps(Protocol):
         """The attempt failed surely (`retry`) or its outcome is `unknown`; the run hibernates until `due_at`."""
         ...
 
-    def start_child(
-        self, lease: Lease, seq: int, name: str, child: NewRun, *, pending: Pending = NOTHING
-    ) -> Step:
+    def start_child(self, lease: Lease, seq: int, name: str, child: NewRun, *, pending: Pending = NOTHING) -> Step:
         """Start or join the run of a key and await it, in one transaction; unless it is over already, the run
         hibernates until it is. Raises CancelAsked."""
         ...
@@ -270,5 +268,3 @@ class RunsDatabase(Protocol):
     def subscribe(self, wake: Callable[[], None]) -> Callable[[], None]:
         """Call `wake` after each commit of this process that made a run due; returns what ends that."""
         ...
-
-

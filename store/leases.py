@@ -1,0 +1,196 @@
+"""Run leases: who may drive a run, for how long, and what happens when nobody renews.
+
+Selecting a run entitles nobody to it: the conditional update does, and it must change one row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Row, bindparam, func, select, update
+
+from hermes.model.run import Lease, RunState
+from hermes.model.step import LeasedRun
+from store.child_endings import settle
+from store.holding import HELD, LET_GO, held_by, in_state
+from store.places import has_place
+from store.run_values import run_of
+from store.steps import steps_of
+from store.tables.runs import RUNS
+from store.timeline import note
+
+if TYPE_CHECKING:
+    from store.unit_of_work import UnitOfWork
+
+_OPEN = (
+    RUNS.c.due_at <= bindparam("b_now"),
+    RUNS.c.held.is_(False),
+    RUNS.c.function.in_(bindparam("b_functions", expanding=True)),
+)
+_CANDIDATE = (
+    select(RUNS.c.id, RUNS.c.state, RUNS.c.fence, RUNS.c.place_group, RUNS.c.priority, RUNS.c.due_at)
+    .where(*_OPEN, has_place())
+    .limit(bindparam("b_limit"))
+    .with_for_update(skip_locked=True)
+)
+# Two looks, so that neither a long queue nor many sleepers are ever sorted.
+_READY = _CANDIDATE.where(in_state(RunState.ready)).order_by(RUNS.c.priority, RUNS.c.due_at)
+_WAITING = _CANDIDATE.where(in_state(RunState.waiting)).order_by(RUNS.c.due_at)
+_LEASE = (
+    update(RUNS)
+    .where(
+        RUNS.c.id == bindparam("b_run"),
+        RUNS.c.fence == bindparam("b_fence"),
+        RUNS.c.state == bindparam("b_state"),
+        RUNS.c.held.is_(False),
+    )
+    .values(
+        state=RunState.running.value,
+        owner=bindparam("b_owner"),
+        fence=RUNS.c.fence + 1,
+        lease_until=bindparam("b_until"),
+        started_at=func.coalesce(RUNS.c.started_at, bindparam("b_now")),
+        changed_at=bindparam("b_now"),
+        reason=None,
+    )
+    .returning(RUNS)
+)
+_RENEW = (
+    update(RUNS)
+    .where(
+        RUNS.c.id.in_(bindparam("b_runs", expanding=True)),
+        RUNS.c.owner == bindparam("b_owner"),
+        in_state(RunState.running),
+    )
+    .values(lease_until=bindparam("b_until"))
+    .returning(RUNS.c.id, RUNS.c.fence)
+)
+_EXPIRED = (
+    select(RUNS)
+    .where(in_state(RunState.running), RUNS.c.lease_until < bindparam("b_now"))
+    .order_by(RUNS.c.lease_until)
+    .limit(bindparam("b_limit"))
+    .with_for_update(skip_locked=True)
+)
+_FREE = (
+    update(RUNS)
+    .where(HELD, RUNS.c.lease_until < bindparam("b_now"))
+    .values(
+        state=bindparam("b_state"),
+        take_overs=RUNS.c.take_overs + 1,
+        crashes=RUNS.c.crashes + 1,
+        due_at=bindparam("b_due"),
+        finished_at=bindparam("b_finished"),
+        reason=bindparam("b_reason"),
+        changed_at=bindparam("b_now"),
+        **LET_GO,
+    )
+)
+_HAND_BACK = (
+    update(RUNS)
+    .where(HELD)
+    .values(state=RunState.ready.value, due_at=bindparam("b_now"), changed_at=bindparam("b_now"), **LET_GO)
+)
+
+
+class LeaseStatements:
+    def __init__(self, uow: UnitOfWork) -> None:
+        self._uow = uow
+
+    def lease(self, owner: str, lease_for: timedelta, functions: Collection[str], limit: int) -> list[LeasedRun]:
+        if limit < 1 or not functions:
+            return []
+        uow = self._uow
+        look = {"b_now": uow.now, "b_functions": sorted(functions), "b_limit": limit}
+        candidates = [*uow.connection.execute(_READY, look), *uow.connection.execute(_WAITING, look)]
+        candidates.sort(key=lambda row: (row.priority, row.due_at))
+        taken: list[Row[Any]] = []
+        for candidate in candidates:
+            if len(taken) == limit:
+                break
+            row = self._lease_one(candidate, owner, lease_for)
+            if row is not None:
+                taken.append(row)
+        had_steps = [row.id for row in taken if row.fence > 1]
+        steps = steps_of(uow, had_steps) if had_steps else {}
+        return [
+            LeasedRun(run_of(row), Lease(row.id, owner, row.fence, row.lease_until), tuple(steps.get(row.id, ())))
+            for row in taken
+        ]
+
+    def _lease_one(self, candidate: Row[Any], owner: str, lease_for: timedelta) -> Row[Any] | None:
+        uow = self._uow
+        until = uow.now + lease_for
+        group = candidate.place_group
+        if group is not None and not uow.places.take_place(group, candidate.id, until):
+            return None
+        row = uow.connection.execute(
+            _LEASE,
+            {
+                "b_run": candidate.id,
+                "b_fence": candidate.fence,
+                "b_state": candidate.state,
+                "b_owner": owner,
+                "b_until": until,
+                "b_now": uow.now,
+            },
+        ).one_or_none()
+        if row is None:
+            if group is not None:
+                uow.places.release_place(candidate.id)
+            return None
+        note(uow, row.id, "leased", owner=owner, fence=row.fence)
+        return row
+
+    def renew(self, owner: str, leases: Collection[Lease], lease_for: timedelta) -> set[Lease]:
+        if not leases:
+            return set()
+        until = self._uow.now + lease_for
+        rows = self._uow.connection.execute(
+            _RENEW, {"b_runs": [lease.run_id for lease in leases], "b_owner": owner, "b_until": until}
+        ).all()
+        held = {(run_id, fence) for run_id, fence in rows}
+        self._uow.places.extend_places([run_id for run_id, _ in held], until)
+        return {lease for lease in leases if (lease.run_id, lease.fence) in held}
+
+    def rescue(self, *, poison_after: int, limit: int = 100) -> list[str]:
+        uow = self._uow
+        rescued = []
+        for row in uow.connection.execute(_EXPIRED, {"b_now": uow.now, "b_limit": limit}).all():
+            poison = row.crashes + 1 >= poison_after
+            reason = f"poison crash: {row.crashes + 1} workers in a row died while they ran it" if poison else None
+            changed = uow.connection.execute(
+                _FREE,
+                {
+                    "b_run": row.id,
+                    "b_owner": row.owner,
+                    "b_fence": row.fence,
+                    "b_now": uow.now,
+                    "b_state": (RunState.parked if poison else RunState.ready).value,
+                    "b_due": None if poison else uow.now,
+                    "b_finished": uow.now if poison else None,
+                    "b_reason": reason,
+                },
+            ).rowcount
+            if changed != 1:
+                continue
+            rescued.append(row.id)
+            note(uow, row.id, "take-over", owner=row.owner, fence=row.fence, crashes=row.crashes + 1)
+            if poison:
+                note(uow, row.id, RunState.parked.value, reason=reason)
+                settle(uow, row.id, RunState.parked, reason=reason)
+                if row.place_group is not None:
+                    uow.places.release_place(row.id)
+                uow.run_changed(row.id, row.kind, row.object_id)
+            uow.wakes()
+        return rescued
+
+    def hand_back(self, lease: Lease) -> bool:
+        uow = self._uow
+        if uow.connection.execute(_HAND_BACK, {**held_by(lease), "b_now": uow.now}).rowcount != 1:
+            return False
+        note(uow, lease.run_id, "handed back", owner=lease.owner, fence=lease.fence)
+        uow.wakes()
+        return True

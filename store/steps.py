@@ -1,0 +1,321 @@
+"""Steps of a held run: intents, results, failures, children, and the receipts of those who hold it no more."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from sqlalchemy import and_, bindparam, func, select, update
+
+from hermes.crash_points import CrashPoint, reach
+from hermes.errors import LeaseLost, StoreError
+from hermes.model.run import EffectClass, Lease, NewRun, RunError, RunState
+from hermes.model.step import Step, StepKind, StepState
+from hermes.ports.runs import NOTHING, Pending
+from store.child_endings import child_ending
+from store.holding import HELD, held_by, lost_or_cancelled
+from store.inserting import InsertIgnoring
+from store.run_values import error_of, error_values, step_of
+from store.tables.runs import RECEIPTS, RUNS, STEPS
+from store.timeline import note
+
+if TYPE_CHECKING:
+    from store.unit_of_work import UnitOfWork
+
+_TOUCH = update(RUNS).where(HELD, RUNS.c.cancel_reason.is_(None)).values(failed_step=None)
+_PROGRESS = update(RUNS).where(HELD).values(crashes=0, failed_step=bindparam("b_failed"))
+_THIS = and_(STEPS.c.run_id == bindparam("b_run"), STEPS.c.seq == bindparam("b_seq"))
+_UNKNOWN = (StepState.started.value, StepState.unknown.value)
+_AGAIN = (
+    update(STEPS)
+    .where(
+        _THIS,
+        STEPS.c.attempts == bindparam("b_attempt") - 1,
+        STEPS.c.state.in_([*_UNKNOWN, StepState.retry.value]),
+    )
+    .values(
+        state=StepState.started.value,
+        attempts=bindparam("b_attempt"),
+        fence=bindparam("b_fence"),
+        args=bindparam("b_args"),
+        started_at=bindparam("b_now"),
+        first_attempt_at=func.coalesce(STEPS.c.first_attempt_at, bindparam("b_now")),
+        due_at=None,
+    )
+)
+_BEGUN = select(STEPS.c.attempts).where(
+    _THIS,
+    STEPS.c.attempts == bindparam("b_attempt"),
+    STEPS.c.fence == bindparam("b_fence"),
+    STEPS.c.state == StepState.started.value,
+)
+_FINISH = (
+    update(STEPS)
+    .where(_THIS, STEPS.c.attempts == bindparam("b_attempt"), STEPS.c.state.in_(_UNKNOWN))
+    .values(
+        state=bindparam("b_state"),
+        result=bindparam("b_result"),
+        error_kind=bindparam("b_error_kind"),
+        error_message=bindparam("b_error_message"),
+        error_trace=bindparam("b_error_trace"),
+        due_at=bindparam("b_due"),
+        finished_at=bindparam("b_finished"),
+    )
+)
+_STANDS = select(STEPS.c.state, STEPS.c.attempts, STEPS.c.due_at).where(_THIS)
+_PASSED = (
+    update(STEPS)
+    .where(_THIS, STEPS.c.state == StepState.waiting.value)
+    .values(state=StepState.done.value, finished_at=bindparam("b_now"))
+)
+_RECEIPT = (
+    select(RECEIPTS.c.result)
+    .where(RECEIPTS.c.run_id == bindparam("b_run"), RECEIPTS.c.seq == bindparam("b_seq"))
+    .order_by(RECEIPTS.c.attempt.desc())
+    .limit(1)
+)
+_OF_RUNS = select(STEPS).where(STEPS.c.run_id.in_(bindparam("b_runs", expanding=True))).order_by(STEPS.c.seq)
+_LAST_FAILED = and_(
+    STEPS.c.run_id == bindparam("b_run"),
+    STEPS.c.seq == select(RUNS.c.failed_step).where(RUNS.c.id == bindparam("b_run")).scalar_subquery(),
+    STEPS.c.state == StepState.failed.value,
+)
+_AFRESH_COMMAND = (
+    update(STEPS)
+    .where(_LAST_FAILED, STEPS.c.awaits_run_id.is_(None))
+    .values(state=StepState.retry.value, attempts_before=STEPS.c.attempts, finished_at=None, due_at=None)
+    .returning(STEPS.c.seq)
+)
+_AFRESH_CHILD = (
+    update(STEPS)
+    .where(_LAST_FAILED, STEPS.c.awaits_run_id.is_not(None))
+    .values(state=StepState.waiting.value, finished_at=None)
+    .returning(STEPS.c.seq, STEPS.c.awaits_run_id)
+)
+_ENDED = select(RUNS).where(RUNS.c.id == bindparam("b_run"), RUNS.c.finished_at.is_not(None))
+_add_step = InsertIgnoring(STEPS, "run_id", "seq")
+_add_receipt = InsertIgnoring(RECEIPTS, "run_id", "seq", "attempt")
+
+
+def steps_of(uow: UnitOfWork, run_ids: list[str]) -> dict[str, list[Step]]:
+    found: dict[str, list[Step]] = {run_id: [] for run_id in run_ids}
+    for row in uow.connection.execute(_OF_RUNS, {"b_runs": run_ids}):
+        found[row.run_id].append(step_of(row))
+    return found
+
+
+def record_pending(uow: UnitOfWork, run_id: str, pending: Pending) -> dict[int, datetime]:
+    """Add recorded values and new delays, and mark delays that have passed; returns when the new delays are due. The
+    caller's own conditional update stands guard: when the run is not held the whole transaction is given up."""
+    armed: dict[int, datetime] = {}
+    for new in pending.new:
+        due_at = uow.now + new.wait if new.wait is not None else None
+        over = new.kind is not StepKind.delay
+        added = _add_step(
+            uow.connection,
+            {
+                "run_id": run_id,
+                "seq": new.seq,
+                "kind": new.kind.value,
+                "name": new.name,
+                "state": (StepState.done if over else StepState.waiting).value,
+                "result": new.result_json,
+                "due_at": due_at,
+                "started_at": uow.now,
+                "finished_at": uow.now if over else None,
+            },
+        )
+        if due_at is not None:
+            if not added:  # the transaction is being tried again
+                due_at = uow.connection.execute(_STANDS, {"b_run": run_id, "b_seq": new.seq}).one().due_at
+            else:
+                note(uow, run_id, "delay", new.seq, until=due_at.isoformat())
+            armed[new.seq] = due_at
+    for seq in pending.passed:
+        uow.connection.execute(_PASSED, {"b_run": run_id, "b_seq": seq, "b_now": uow.now})
+    return armed
+
+
+def grant_afresh(uow: UnitOfWork, run_id: str) -> int | None:
+    """New attempts for the step whose failure is the last thing recorded; of a child, the child is resumed."""
+    command = uow.connection.execute(_AFRESH_COMMAND, {"b_run": run_id}).one_or_none()
+    if command is not None:
+        return int(command.seq)
+    child = uow.connection.execute(_AFRESH_CHILD, {"b_run": run_id}).one_or_none()
+    if child is None:
+        return None
+    uow.runs.resume(child.awaits_run_id)
+    return int(child.seq)
+
+
+class StepStatements:
+    def __init__(self, uow: UnitOfWork) -> None:
+        self._uow = uow
+
+    def begin_attempt(
+        self,
+        lease: Lease,
+        seq: int,
+        name: str,
+        *,
+        effect: EffectClass,
+        args_json: str,
+        attempt: int,
+        pending: Pending = NOTHING,
+    ) -> dict[int, datetime]:
+        uow = self._uow
+        self._hold(lease)
+        armed = record_pending(uow, lease.run_id, pending)
+        about = {"b_run": lease.run_id, "b_seq": seq, "b_attempt": attempt, "b_fence": lease.fence}
+        if attempt == 1:
+            begun = _add_step(
+                uow.connection,
+                {
+                    "run_id": lease.run_id,
+                    "seq": seq,
+                    "kind": StepKind.command.value,
+                    "name": name,
+                    "state": StepState.started.value,
+                    "attempts": 1,
+                    "fence": lease.fence,
+                    "effect": effect.value,
+                    "args": args_json,
+                    "first_attempt_at": uow.now,
+                    "started_at": uow.now,
+                },
+            )
+        else:
+            begun = uow.connection.execute(_AGAIN, {**about, "b_args": args_json, "b_now": uow.now}).rowcount == 1
+        if begun:
+            note(uow, lease.run_id, "attempt", seq, attempt=attempt, name=name)
+        elif uow.connection.execute(_BEGUN, about).one_or_none() is None:
+            raise StoreError(f"step {seq} of run {lease.run_id} cannot begin attempt {attempt}: it stands elsewhere")
+        return armed
+
+    def record_result(self, lease: Lease, seq: int, attempt: int, result_json: str, *, source: str = "attempt") -> None:
+        self._progress(lease)
+        if self._finish(lease, seq, attempt, StepState.done, result=result_json):
+            told = None if source == "attempt" else source
+            note(self._uow, lease.run_id, "result", seq, attempt=attempt, source=told)
+
+    def record_failure(self, lease: Lease, seq: int, attempt: int, error: RunError, *, afresh: bool) -> None:
+        self._progress(lease, failed_step=seq if afresh else None)
+        if self._finish(lease, seq, attempt, StepState.failed, error=error):
+            shown = f"{error.short_kind}: {error.message}"
+            note(self._uow, lease.run_id, "failure", seq, attempt=attempt, error=shown, last=True)
+
+    def retry_later(
+        self, lease: Lease, seq: int, attempt: int, error: RunError, due_at: datetime, *, state: StepState
+    ) -> None:
+        shown = f"{error.short_kind}: {error.message}"
+        self._uow.endings.sleep(lease, due_at, f"step {seq}, attempt {attempt}: {shown}")
+        self._finish(lease, seq, attempt, state, error=error, due_at=due_at)
+        what = "failure" if state is StepState.retry else "outcome unknown"
+        note(self._uow, lease.run_id, what, seq, attempt=attempt, error=shown, due_at=due_at.isoformat())
+
+    def start_child(self, lease: Lease, seq: int, name: str, child: NewRun, *, pending: Pending = NOTHING) -> Step:
+        uow = self._uow
+        self._hold(lease)
+        record_pending(uow, lease.run_id, pending)
+        run_id, created = uow.runs.enqueue(child)
+        state, result, error = StepState.waiting, None, None
+        ended = None if created else uow.connection.execute(_ENDED, {"b_run": run_id}).one_or_none()
+        if ended is not None:
+            state, result, error = child_ending(
+                RunState(ended.state), ended.result, error_of(ended), ended.reason or ended.cancel_reason
+            )
+        step = Step(
+            run_id=lease.run_id,
+            seq=seq,
+            kind=StepKind.child,
+            name=name,
+            state=state,
+            args_json=child.key,
+            result_json=result,
+            error=error,
+            awaits_run_id=run_id,
+        )
+        _add_step(
+            uow.connection,
+            {
+                "run_id": step.run_id,
+                "seq": step.seq,
+                "kind": step.kind.value,
+                "name": step.name,
+                "state": step.state.value,
+                "fence": lease.fence,
+                "args": step.args_json,
+                "result": step.result_json,
+                **error_values(step.error),
+                "started_at": uow.now,
+                "finished_at": uow.now if state in (StepState.done, StepState.failed) else None,
+                "awaits_run_id": run_id,
+            },
+        )
+        note(uow, lease.run_id, "child", seq, run_id=run_id, key=child.key, joined=None if created else True)
+        if state is StepState.failed:
+            self._progress(lease, failed_step=seq)
+        elif state is StepState.waiting:
+            uow.endings.sleep(lease, None, f"step {seq} waits for {name}, run {run_id}")
+        return step
+
+    def add_receipt(self, run_id: str, seq: int, attempt: int, name: str, result_json: str) -> None:
+        added = _add_receipt(
+            self._uow.connection,
+            {
+                "run_id": run_id,
+                "seq": seq,
+                "attempt": attempt,
+                "name": name,
+                "result": result_json,
+                "received_at": self._uow.now,
+            },
+        )
+        if added:
+            note(self._uow, run_id, "receipt", seq, attempt=attempt)
+
+    def receipt(self, run_id: str, seq: int) -> str | None:
+        about = {"b_run": run_id, "b_seq": seq}
+        result: str | None = self._uow.connection.execute(_RECEIPT, about).scalar_one_or_none()
+        return result
+
+    def _hold(self, lease: Lease) -> None:
+        if self._uow.connection.execute(_TOUCH, held_by(lease)).rowcount != 1:
+            raise lost_or_cancelled(self._uow, lease)
+
+    def _progress(self, lease: Lease, failed_step: int | None = None) -> None:
+        if self._uow.connection.execute(_PROGRESS, {**held_by(lease), "b_failed": failed_step}).rowcount != 1:
+            raise LeaseLost(lease)
+        reach(CrashPoint.inside_transaction)
+
+    def _finish(
+        self,
+        lease: Lease,
+        seq: int,
+        attempt: int,
+        state: StepState,
+        *,
+        result: str | None = None,
+        error: RunError | None = None,
+        due_at: datetime | None = None,
+    ) -> bool:
+        """False when this very outcome stands already: the transaction is being tried again."""
+        about = {"b_run": lease.run_id, "b_seq": seq, "b_attempt": attempt}
+        over = state in (StepState.done, StepState.failed)
+        changed = self._uow.connection.execute(
+            _FINISH,
+            {
+                **about,
+                "b_state": state.value,
+                "b_result": result,
+                **error_values(error, "b_"),
+                "b_due": due_at,
+                "b_finished": self._uow.now if over else None,
+            },
+        ).rowcount
+        if changed == 1:
+            return True
+        stands = self._uow.connection.execute(_STANDS, about).one_or_none()
+        if stands is not None and stands.state == state and stands.attempts == attempt:
+            return False
+        raise StoreError(f"step {seq} of run {lease.run_id} has no open attempt {attempt}")

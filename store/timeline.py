@@ -1,0 +1,39 @@
+"""The timeline of runs: what happened, in order, only ever added to."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from sqlalchemy import bindparam, insert, select
+
+from hermes.model.json import JSON
+from hermes.model.run import TimelineEntry
+from store.tables.runs import TIMELINE
+
+if TYPE_CHECKING:
+    from store.unit_of_work import UnitOfWork
+
+_ADD = insert(TIMELINE)
+_OF_RUN = select(TIMELINE).where(TIMELINE.c.run_id == bindparam("b_run")).order_by(TIMELINE.c.id)
+
+
+def note(uow: UnitOfWork, run_id: str, what: str, step: int | None = None, /, **detail: JSON) -> None:
+    kept = {name: value for name, value in detail.items() if value is not None}
+    uow.connection.execute(
+        _ADD,
+        {
+            "run_id": run_id,
+            "at": uow.now,
+            "what": what,
+            "step": step,
+            "detail": json.dumps(kept, ensure_ascii=False) if kept else None,
+        },
+    )
+
+
+def entries(uow: UnitOfWork, run_id: str) -> list[TimelineEntry]:
+    return [
+        TimelineEntry(row.at, row.what, row.step, json.loads(row.detail) if row.detail else {})
+        for row in uow.connection.execute(_OF_RUN, {"b_run": run_id})
+    ]
