@@ -7,10 +7,12 @@ from functools import cached_property
 
 from sqlalchemy import Connection
 
+from store.claims import ClaimStatements
 from store.endings import EndingStatements
 from store.leases import LeaseStatements
 from store.limits import LimitRows
 from store.places import PlaceStatements
+from store.polls import PollStatements
 from store.runs import RunStatements
 from store.steps import StepStatements
 
@@ -30,7 +32,14 @@ class UnitOfWork:
 
     def run_changed(self, run_id: str, kind: str, object_id: str | None) -> None:
         """Called in the transaction in which a run hibernates, is delivered again, ends, parks, is cancelled or
-        resumed: the place for what must be done about its card."""
+        resumed: its card, if it has one, is due for a look."""
+        if object_id is not None:
+            self.claims.run_changed(run_id)
+            self.wakes()
+
+    @cached_property
+    def claims(self) -> ClaimStatements:
+        return ClaimStatements(self.connection, self.now)
 
     @cached_property
     def runs(self) -> RunStatements:
@@ -51,3 +60,7 @@ class UnitOfWork:
     @cached_property
     def endings(self) -> EndingStatements:
         return EndingStatements(self)
+
+    @cached_property
+    def polls(self) -> PollStatements:
+        return PollStatements(self)
