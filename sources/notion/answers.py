@@ -179,7 +179,7 @@ _NO_COLUMN = (
 _NO_OPTION = re.compile(r"(?:[Ss]tatus|[Ss]elect) option \"?(?P<name>.+?)\"? (?:does not exist|not found)")
 _OTHER_TYPE = re.compile(r"does not match filter|is expected to be (?P<type>\w+)")
 _IN_TRASH = re.compile(r"archived|in trash|in the trash|unarchive", re.IGNORECASE)
-_BAD_ID = re.compile(r"should be a valid uuid")
+_BAD_ID = re.compile(r"should be a valid uuid|is an? [\w ]+, not an? ")
 
 
 def _validation(said: str) -> SourceError:
@@ -193,7 +193,7 @@ def _validation(said: str) -> SourceError:
     if _IN_TRASH.search(said):
         return Gone(f"In the trash: {said}")
     if _BAD_ID.search(said):
-        return Gone(f"Not an id that exists: {said}")
+        return Gone(f"No such id: {said}")
     return Fatal(f"Notion refuses the request: {said}")
 
 

@@ -83,7 +83,8 @@ class NotionClient:
             return self._send(method, path, query, body, writes=False, urgent=urgent, seconds=max(left, 0.001))
 
         def enough(state: tenacity.RetryCallState) -> bool:
-            return state.attempt_number >= READ_ATTEMPTS or self._clock.boot_seconds() >= ends_at
+            over = self._clock.boot_seconds() + state.upcoming_sleep >= ends_at
+            return over or state.attempt_number >= READ_ATTEMPTS
 
         retrying = tenacity.Retrying(
             stop=enough,
@@ -150,8 +151,7 @@ class NotionClient:
         return refuse_odd_answer(answer, writes=writes)
 
     def _scrub(self, text: str) -> str:
-        token = self.connection.token.get_secret_value()
-        return text.replace(token, "[token]") if len(token) > 5 else text
+        return text.replace(self.connection.bearer, "[token]")
 
 
 class _Bearer(httpx.Auth):
@@ -159,7 +159,7 @@ class _Bearer(httpx.Auth):
         self._connection = connection
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        request.headers["Authorization"] = f"Bearer {self._connection.token.get_secret_value()}"
+        request.headers["Authorization"] = f"Bearer {self._connection.bearer}"
         yield request
 
 
@@ -167,7 +167,7 @@ def _worth_another_read(exc: BaseException) -> bool:
     return isinstance(exc, Retryable) and (exc.retry_after is None or exc.retry_after <= PATIENCE_SECONDS)
 
 
-_backoff = tenacity.wait_exponential_jitter(initial=0.2, max=2.0, jitter=0.2)
+_backoff = tenacity.wait_random_exponential(multiplier=0.2, max=2.0)
 
 
 def _wait(state: tenacity.RetryCallState) -> float:

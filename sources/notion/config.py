@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from hermes.model.card import NOTION_TIMES, CardStatus, ProtocolTimes
 
@@ -25,7 +25,17 @@ LOCAL_TIMES = ProtocolTimes(
 )
 """For a board on this machine: nothing lies between us and it that could hold a request back for long."""
 
+LOCAL_TOKEN = "local-board"  # noqa: S105 - a board on this machine takes any
+
+
+def _no_comma(name: str) -> str:
+    if "," in name:
+        raise ValueError("the name of an option cannot hold a comma")
+    return name
+
+
 Name = Annotated[str, Field(min_length=1, max_length=100)]
+OptionName = Annotated[Name, AfterValidator(_no_comma)]
 
 
 class _Section(BaseModel):
@@ -95,6 +105,10 @@ class NotionConnection(_Section):
         return self
 
     @property
+    def bearer(self) -> str:
+        return self.token.get_secret_value() or LOCAL_TOKEN
+
+    @property
     def url(self) -> str:
         return self.base_url or NOTION_URL
 
@@ -110,7 +124,7 @@ class NotionConnection(_Section):
     @property
     def credential_key(self) -> str:
         """Names the credential in the limiter's row without telling it."""
-        secret = f"{self.url}\x00{self.token.get_secret_value()}"
+        secret = f"{self.url}\x00{self.bearer}"
         return hashlib.sha256(secret.encode()).hexdigest()[:32]
 
     @property
@@ -132,11 +146,11 @@ class NotionConnection(_Section):
 class StatusNames(_Section):
     """The option of the status column that stands for each role, as it is called on the board."""
 
-    todo: Name = "Todo"
-    in_progress: Name = "InProgress"
-    complete: Name = "Complete"
-    failed: Name = "Failed"
-    attention: Name | None = None
+    todo: OptionName = "Todo"
+    in_progress: OptionName = "InProgress"
+    complete: OptionName = "Complete"
+    failed: OptionName = "Failed"
+    attention: OptionName | None = None
     """Where there is none, what needs attention is shown as failed."""
 
     @model_validator(mode="after")
@@ -177,7 +191,7 @@ class BoardSettings(_Section):
     mode: Literal["exclusive", "shared"] = "exclusive"
     statuses: StatusNames = StatusNames()
     columns: ColumnNames = ColumnNames()
-    priority_order: list[Name] | Literal["ascending", "descending"] | None = None
+    priority_order: list[OptionName] | Literal["ascending", "descending"] | None = None
     """Option names, first is most urgent; or the direction of a number column. Left out: the options' order on the
     board, and for numbers the lowest first."""
 
