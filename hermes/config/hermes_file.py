@@ -1,0 +1,54 @@
+"""`config/hermes.yaml`: the process, its connections and its boards."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, SecretStr, field_validator
+
+from hermes.config.duration import Duration
+from hermes.config.section import Id, Section, Text, Whole, Zone
+
+
+class MayBeLiteral:
+    """Marks a secret that may stand in the file as it is: only a password inside it may not."""
+
+
+class Workers(Section):
+    slots: Annotated[Whole, Field(ge=1, le=256)] = 4
+    """Runs driven at once by one process."""
+    lease: Annotated[Duration, Field(ge=timedelta(seconds=5), le=timedelta(hours=1))] = timedelta(seconds=30)
+    """How long a run stays a dead worker's before another takes it over."""
+    tick: Annotated[Duration, Field(ge=timedelta(seconds=1), le=timedelta(minutes=1))] = timedelta(seconds=1)
+    """How often the background loops look."""
+
+
+class Log(Section):
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["auto", "json", "console"] = "auto"
+    """auto: console on a terminal, JSON elsewhere."""
+
+
+class HermesFile(Section):
+    data: Text = "data"
+    """Folder of the database and the local board, relative to the folder above `config/`."""
+    database: Annotated[SecretStr, MayBeLiteral()] | None = None
+    """SQLAlchemy URL; SQLite in `data` when absent."""
+    timezone: Zone | None = None
+    """Of polls that name none; the host's when absent."""
+    functions: tuple[Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")], ...] = ()
+    """Python modules that hold durable functions."""
+    workers: Workers = Workers()
+    connections: dict[Id, dict[str, Any]] = Field(default_factory=dict)
+    """By name; each is read by the model of its `type`."""
+    boards: dict[Id, dict[str, Any]] = Field(default_factory=dict)
+    """By name; each is read by the board model of its connection's type."""
+    channels: dict[Id, SecretStr] = Field(default_factory=dict)
+    """Where notices go: Apprise URLs by name."""
+    log: Log = Log()
+
+    @field_validator("functions", mode="before")
+    @classmethod
+    def _list_to_tuple(cls, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value

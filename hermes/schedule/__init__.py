@@ -1,0 +1,1 @@
+"""When a poll is due, and who gets to run it."""

@@ -1,0 +1,1 @@
+"""What Hermes says about itself: logs without secrets, and counters."""
