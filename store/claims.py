@@ -275,6 +275,25 @@ class ClaimStatements:
     def run_changed(self, run_id: str) -> None:
         self._connection.execute(update(CardRow).where(col(CardRow.run_id) == run_id).values(due_at=self._now))
 
+    def resume(self, run_id: str) -> bool:
+        return (
+            self._connection.execute(
+                update(CardRow)
+                .where(col(CardRow.run_id) == run_id)
+                .values(
+                    state=ClaimState.backoff,
+                    due_at=self._now,
+                    shown={"resume": True},
+                    note="resumed by hand",
+                    fence=col(CardRow.fence) + 1,
+                    holder=None,
+                    held_until=None,
+                    updated_at=self._now,
+                )
+            ).rowcount
+            == 1
+        )
+
     def list(self, *, states: Sequence[ClaimState] = (), board: str | None = None) -> list[ClaimRecord]:
         wanted = select(*_columns(CardRow)).order_by(col(CardRow.updated_at).desc())
         if states:

@@ -31,12 +31,13 @@ SLOWEST = timedelta(minutes=5)
 
 class Desk:
     """Works the cards of some boards. Any number of desks may work the same boards on one database: a card's row is
-    held by one at a time. `polls` gives the polls that may claim now, first come first served for a card."""
+    held by one at a time. `boards` gives those that could be reached once, by key; `polls` those that may claim now,
+    first come first served for a card."""
 
     def __init__(
         self,
         store: ClaimStore,
-        boards: Mapping[str, TaskBoard],
+        boards: Callable[[], Mapping[str, TaskBoard]],
         polls: Callable[[], Mapping[str, ClaimingPoll]],
         identity: Identity,
         clock: Clock,
@@ -64,25 +65,26 @@ class Desk:
 
     def look_once(self) -> bool:
         """Take the row that has been due longest and do what its state asks for. False when none is due."""
+        boards = self._boards()
         with self._store.read() as uow:
-            if not uow.claims.any_due(list(self._boards)):
+            if not boards or not uow.claims.any_due(list(boards)):
                 return False
         with self._store.write() as uow:
-            longest = max(board.times.wait_out for board in self._boards.values())
-            hold = uow.claims.hold_due(list(self._boards), self._identity.boot_id, uow.now + 2 * longest)
+            longest = max(board.times.wait_out for board in boards.values())
+            hold = uow.claims.hold_due(list(boards), self._identity.boot_id, uow.now + 2 * longest)
         if hold is None:
             return False
-        self._guarded(self._work(hold), _look)
+        self._guarded(self._work(hold, boards[hold.board]), _look)
         return True
 
-    def _work(self, hold: CardHold) -> Work:
+    def _work(self, hold: CardHold, board: TaskBoard) -> Work:
         poll = self._polls().get(hold.poll_id)
         log = self._log.bind(
             poll_id=hold.poll_id, source_object_id=hold.card_id, claim_id=f"{hold.run_id}/{hold.fence}"
         )
         return Work(
             store=self._store,
-            board=self._boards[hold.board],
+            board=board,
             policy=poll.policy if poll else ClaimPolicy(hold.poll_id, ""),
             action=poll.action if poll else None,
             identity=self._identity,
@@ -156,7 +158,7 @@ class Desk:
         return any(self._claim_for(poll) for poll in self._polls().values())
 
     def _claim_for(self, poll: ClaimingPoll) -> bool:
-        policy, board = poll.policy, self._boards.get(poll.board)
+        policy, board = poll.policy, self._boards().get(poll.board)
         if board is None:
             return False
         with self._store.read() as uow:
@@ -176,7 +178,7 @@ class Desk:
         if hold is None:
             return False
         shared = policy.shared or not alone
-        self._guarded(self._work(hold), lambda work: claim(work, shared=shared))
+        self._guarded(self._work(hold, board), lambda work: claim(work, shared=shared))
         return True
 
     def _ask_again(self, board: TaskBoard) -> bool:

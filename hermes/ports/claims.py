@@ -100,6 +100,10 @@ class ClaimStatements(Protocol):
         """The run of a card ended, slept or is to be delivered again: the card's row is due now."""
         ...
 
+    def resume(self, run_id: str) -> bool:
+        """The run was resumed by hand and is held: its card is to be claimed again for it. False: it has no card."""
+        ...
+
     def list(self, *, states: Sequence[ClaimState] = (), board: str | None = None) -> list[ClaimRecord]: ...
 
 

@@ -1,0 +1,182 @@
+"""A card goes from Todo to its end, and what that costs in calls."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from hermes.model.card import CardStatus
+from hermes.model.claim import ClaimState
+from hermes.model.run import RunError, RunState
+
+
+def test_a_card_goes_from_todo_to_complete_in_three_calls(team, hermes) -> None:
+    card_id = team.add("Write the report", Description={"rich_text": [{"text": {"content": "two pages"}}]})
+    team.forget_calls()
+    hermes.poll()
+    shown = team.card(card_id)
+    run = hermes.run_of(card_id)
+    assert shown.status is CardStatus.in_progress
+    assert (shown.run_id, shown.claimed_by) == (run.id, "hermes/alone:boot-1")
+    assert run.key == f"{card_id}:1:act"
+    assert run.args == {"title": "Write the report", "text": "two pages", "body": ""}
+    assert hermes.work() == 1
+    hermes.desk.tick()
+    shown = team.card(card_id)
+    assert shown.status is CardStatus.complete
+    assert shown.completed_at is not None
+    assert shown.last_error is None
+    assert hermes.state(card_id) is ClaimState.done
+    looks_of_this_test = 2
+    assert team.calls_of(card_id) == {
+        "PATCH /v1/pages/{page_id}": 2,
+        "GET /v1/pages/{page_id}": 1 + looks_of_this_test,
+    }
+
+
+def test_body_result_and_comment_cost_one_call_each(team, hermes) -> None:
+    hermes.configure(read_body=True, comment_on=frozenset({"succeeded"}))
+    card_id = team.add()
+    team.forget_calls()
+    hermes.poll()
+    hermes.work(result="A long **answer**")
+    hermes.desk.tick()
+    calls = team.calls_of(card_id)
+    assert sum(calls.values()) == 3 + 3, calls
+    assert team.status(card_id) is CardStatus.complete
+    assert "A long" in team.board.read_body(card_id)
+    assert len(team.comments(card_id)) == 1
+
+
+def test_the_next_card_is_claimed_at_once_in_order_of_priority(team, hermes) -> None:
+    late = team.add("late", Priority={"select": {"name": "Low"}})
+    first = team.add("first", Priority={"select": {"name": "Urgent"}})
+    hermes.poll()
+    assert (hermes.state(first), hermes.state(late)) == (ClaimState.claimed, ClaimState.candidate)
+    hermes.work()
+    hermes.desk.tick()
+    assert (team.status(first), team.status(late)) == (CardStatus.complete, CardStatus.in_progress)
+
+
+def test_on_tick_claims_only_after_a_query(team, hermes) -> None:
+    hermes.configure(at_once=False)
+    cards = [team.add(f"card {n}") for n in range(3)]
+    hermes.poll()
+    hermes.work()
+    hermes.desk.tick()
+    assert [team.status(card) for card in cards].count(CardStatus.todo) == 2
+    team.clock.advance(timedelta(minutes=10))
+    hermes.poll()
+    assert [team.status(card) for card in cards].count(CardStatus.todo) == 1
+
+
+def test_max_concurrent_and_max_open(team, hermes) -> None:
+    hermes.configure(max_concurrent=2, max_open=3)
+    cards = [team.add(f"card {n}") for n in range(5)]
+    hermes.poll()
+    assert [team.status(card) for card in cards].count(CardStatus.in_progress) == 2
+    for leased in hermes.lease():  # both go to sleep: places are free again, but only three may be open
+        with hermes.store.write() as uow:
+            uow.endings.hibernate(leased.lease, uow.now + timedelta(hours=1), "sleeping")
+    hermes.desk.tick()
+    assert [team.status(card) for card in cards].count(CardStatus.in_progress) == 3
+
+
+def test_a_sleeping_card_stays_claimed_until_it_wakes(team, hermes) -> None:
+    card_id = team.add()
+    hermes.poll()
+    (leased,) = hermes.lease()
+    wake = team.clock.now() + timedelta(days=2)
+    with hermes.store.write() as uow:
+        uow.endings.hibernate(leased.lease, wake, "sleeping")
+    hermes.desk.tick()
+    expires_at = team.card(card_id).claim_expires_at
+    assert expires_at is not None
+    assert expires_at >= wake + hermes.policy.lease
+    assert team.status(card_id) is CardStatus.in_progress
+
+
+def test_a_working_card_is_extended_rarely(team, hermes) -> None:
+    card_id = team.add()
+    hermes.poll()
+    hermes.lease()
+    team.forget_calls()
+    for _ in range(60):
+        team.clock.advance(timedelta(minutes=1))
+        hermes.desk.tick()
+        calls = team.calls_of(card_id)
+    assert 3 <= sum(calls.values()) <= 8, calls
+    expires_at = team.card(card_id).claim_expires_at
+    assert expires_at is not None
+    assert expires_at > team.clock.now()
+
+
+@pytest.mark.parametrize(
+    ("state", "changes", "status", "text"),
+    [
+        (RunState.refused, {"reason": "card declined"}, CardStatus.failed, "card declined"),
+        (RunState.failed, {"error": RunError("ValueError", "no such file")}, CardStatus.failed, "no such file"),
+        (RunState.parked, {"reason": "may have happened"}, CardStatus.failed, "Needs attention: may have happened"),
+    ],
+)
+def test_each_ending_is_shown_with_its_reason(team, hermes, state, changes, status, text) -> None:
+    card_id = team.add()
+    hermes.poll()
+    hermes.work(state, **changes)
+    hermes.desk.tick()
+    shown = team.card(card_id)
+    assert shown.status is status
+    assert text in (shown.last_error or "")
+    if state is not RunState.refused:
+        assert f"hermes-poll runs resume {hermes.run_of(card_id).id}" in (shown.last_error or "")
+        assert len(team.comments(card_id)) == 1
+
+
+def test_a_failed_delivery_shows_todo_and_is_claimed_again_when_due(team, hermes) -> None:
+    card_id = team.add()
+    hermes.poll()
+    run_id = hermes.run_of(card_id).id
+    hermes.fail_once("timeout at the bank")
+    hermes.desk.tick()
+    shown = team.card(card_id)
+    assert (shown.status, shown.retry_count, shown.claimed_by) == (CardStatus.todo, 1, None)
+    assert "timeout at the bank" in (shown.last_error or "")
+    assert hermes.lease() == []
+    hermes.poll()  # a poll in between claims nothing
+    assert team.status(card_id) is CardStatus.todo
+    team.clock.advance(timedelta(seconds=31))
+    hermes.desk.tick()
+    assert team.status(card_id) is CardStatus.in_progress
+    hermes.work()
+    hermes.desk.tick()
+    shown = team.card(card_id)
+    assert (shown.status, shown.run_id, shown.last_error) == (CardStatus.complete, run_id, None)
+    assert len(hermes.runs()) == 1
+
+
+def test_a_failed_run_resumed_by_hand_is_claimed_again_under_its_key(team, hermes) -> None:
+    card_id = team.add()
+    hermes.poll()
+    hermes.work(RunState.failed, error=RunError("ValueError", "bad key"))
+    hermes.desk.tick()
+    run = hermes.run_of(card_id)
+    assert team.status(card_id) is CardStatus.failed
+    hermes.resume(run.id)
+    hermes.desk.tick()
+    assert team.status(card_id) is CardStatus.in_progress
+    hermes.work()
+    hermes.desk.tick()
+    assert team.status(card_id) is CardStatus.complete
+    assert hermes.run_of(card_id).key == run.key
+
+
+def test_a_cancelled_run_leaves_no_card_in_progress(team, hermes) -> None:
+    card_id = team.add()
+    hermes.poll()
+    with hermes.store.write() as uow:
+        uow.runs.cancel(hermes.run_of(card_id).id, "wrong customer")
+    hermes.desk.tick()
+    shown = team.card(card_id)
+    assert shown.status is CardStatus.failed
+    assert "wrong customer" in (shown.last_error or "")
