@@ -37,10 +37,10 @@ def finish(work: Work, run: Run) -> None:
     card = work.board.read(work.hold.card_id)
     if card.in_trash:
         _close(work, ClaimState.gone, "the card was put in the trash")
+    elif _shows(card, run, shown):
+        _close(work, ClaimState.done, None)  # our own write had landed, or a person meant the same
     elif card.status is work.expected_status or _late_write_of_ours(work, card):
         _write_ending(work, run, shown)
-    elif card.status is shown.values["status"] and card.run_id == run.id:
-        _close(work, ClaimState.done, None)  # our own write had landed, or a person meant the same
     elif card.status is CardStatus.todo:
         ask_again(work, run, card)
     else:
@@ -80,6 +80,12 @@ def ask_again(work: Work, run: Run | None, card: Card) -> None:
     with work.store.write() as uow:
         uow.claims.reopen(work.hold, card, snapshot(asked))
     work.log.info("asked for again by a person", generation=work.hold.generation + 1)
+
+
+def _shows(card: Card, run: Run, shown: Shown) -> bool:
+    wanted = shown.values["status"]
+    alike = {wanted, CardStatus.failed} if wanted is CardStatus.attention else {wanted}
+    return card.status in alike and card.run_id == run.id
 
 
 def _late_write_of_ours(work: Work, card: Card) -> bool:

@@ -176,7 +176,11 @@ class Team:
     # -- playing the people
 
     def add(self, title: str = "A card", **properties: Any) -> str:
-        values = {"Name": {"title": [{"text": {"content": title}}]}, "Status": {"select": {"name": "Todo"}}, **properties}
+        values = {
+            "Name": {"title": [{"text": {"content": title}}]},
+            "Status": {"select": {"name": "Todo"}},
+            **properties,
+        }
         body = {"parent": {"type": "data_source_id", "data_source_id": self.board.key}, "properties": values}
         return str(self.client.write("POST", "pages", body)["id"])
 
