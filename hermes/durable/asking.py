@@ -1,0 +1,54 @@
+"""What a durable function asks the engine for: delays, and values that are recorded so that a replay sees the same."""
+
+from __future__ import annotations
+
+import random as chance
+import uuid as uuids
+from collections.abc import Awaitable
+from datetime import datetime, timedelta
+
+from hermes.clock import SystemClock
+from hermes.durable.codec import Codec
+from hermes.durable.context import driving
+
+_NOW = Codec(datetime, "now()")
+_UUID = Codec(uuids.UUID, "uuid()")
+_RANDOM = Codec(float, "random()")
+
+
+def delay(length: timedelta) -> Awaitable[None]:
+    """A handle that is due `length` after it is called, however often and whenever it is awaited. The run hibernates:
+    it holds no thread, slot, lease or place meanwhile. Outside a run there is nothing to wait for."""
+    delivery = driving.get()
+    return _no_wait() if delivery is None else delivery.delay(length)
+
+
+async def _no_wait() -> None:
+    return None
+
+
+def now() -> datetime:
+    """The time, aware UTC; recorded."""
+    delivery = driving.get()
+    if delivery is None:
+        return SystemClock().now()
+    found: datetime = delivery.value("now", _NOW, delivery.now)
+    return found
+
+
+def uuid() -> uuids.UUID:
+    """A random UUID; recorded."""
+    delivery = driving.get()
+    if delivery is None:
+        return uuids.uuid4()
+    found: uuids.UUID = delivery.value("uuid", _UUID, uuids.uuid4)
+    return found
+
+
+def random() -> float:
+    """A random number from 0 up to 1; recorded. Not for secrets."""
+    delivery = driving.get()
+    if delivery is None:
+        return chance.random()  # noqa: S311
+    found: float = delivery.value("random", _RANDOM, chance.random)
+    return found

@@ -1,0 +1,31 @@
+"""What a durable function may return beside its result, and what a check of a command may answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The work is refused for a reason of business: nothing is tried again, people read the reason."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Snooze:
+    """Deliver again from the record, not before `until`; spends no delivery."""
+
+    until: datetime
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found(Generic[T]):
+    """A check found that the change was made, and what the command would have returned."""
+
+    result: T

@@ -1,0 +1,25 @@
+"""The numbers of the engine, in one place. Tests and small machines shorten them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    slots: int = 8
+    """Runs driven at once by one worker process."""
+    lease: timedelta = timedelta(seconds=90)
+    """How long a run belongs to a worker that says nothing; renewed every third of it."""
+    tick: timedelta = timedelta(seconds=1)
+    """How late a run may be noticed that became due by the clock or by another process."""
+    poison_after: int = 5
+    """Crashes in a row, nothing recorded in between, after which a run is parked."""
+    drain: timedelta = timedelta(seconds=30)
+    """How long a stopping worker lets runs finish before it hands them back."""
+    max_bytes: int = 1024 * 1024
+    """Of one set of arguments or one result, as JSON."""
+    max_steps: int = 10_000
+    store_retry: timedelta = timedelta(milliseconds=500)
+    """Pause before a transaction is tried again that the database could not make."""
