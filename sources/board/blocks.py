@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from sources.board.block_types import TYPES, accept_content, render_content, type_of
-from sources.board.call import Call, Json, refuse_trashed_ancestors
+from sources.board.call import PAGE_SIZE, Call, Json, refuse_trashed_ancestors
 from sources.board.errors import UNDEFINED, archived_ancestor, archived_block, invalid, invalid_body
 from sources.board.ids import new_id, read_id
 from sources.board.paging import envelope, page_of
@@ -45,6 +45,7 @@ def live_children(call: Call, parent: Node) -> list[Node]:
 
 
 def append_children(call: Call) -> Json:
+    """Answers the new blocks; when they were put between others, also those that follow them."""
     parent = find_block(call)
     if parent.in_trash:
         raise archived_block()
@@ -57,6 +58,9 @@ def append_children(call: Call) -> Json:
     after, first = _position(call, parent)
     made = append_blocks(call, parent, children, after=after, first=first)
     touch(call, parent)
+    if after is not None or first:
+        siblings = live_children(call, parent)
+        made = siblings[siblings.index(made[0]) :][:PAGE_SIZE] if made else []
     return envelope([render(call, node) for node in made], None, "block")
 
 

@@ -84,9 +84,13 @@ def change(call: Call, source: Node) -> Node:
     if "icon" in call.body:
         body["icon"] = accept_icon(call, call.body["icon"], "body.icon")
     if "properties" in call.body:
-        schema, mirrors, gone = update_schema(call, body["properties"], call.body["properties"], "body.properties")
-        drop_values(call, source, gone)
-        body["properties"] = schema
+        change = update_schema(call, body["properties"], call.body["properties"], "body.properties")
+        mirrors, body["properties"] = change.mirrors, change.schema
+        _drop_values(call, source, change.gone)
+        for other_id, mirror_id in change.unmirrored:
+            _drop_mirror(call, source, other_id, mirror_id, body)
+        for other_id, mirror_id in change.untied:
+            _untie_mirror(call, source, other_id, mirror_id, body)
     parent_id, position = source.parent_id, source.position
     if "parent" in call.body:
         parent_id = read_id((call.body["parent"] or {}).get("database_id"))
@@ -117,26 +121,37 @@ def is_first_source(call: Call, source: Node) -> bool:
     return call.store.children(source.parent_id, "data_source")[0].id == source.id
 
 
-def drop_values(call: Call, source: Node, gone: set[str]) -> None:
-    """Take removed columns off the rows, and the mirrors of removed relations off the other source."""
-    for property_id in gone:
-        prop = source.body["properties"].get(property_id, {})
-        other = call.store.get(prop.get("data_source_id")) if prop.get("synced") else None
-        if other is not None and other.id != source.id and prop["synced"] in other.body["properties"]:
-            kept = {i: p for i, p in other.body["properties"].items() if i != prop["synced"]}
-            call.store.put(other.with_body(properties=kept))
-            _strip(call, other, {prop["synced"]})
-    _strip(call, source, gone)
-
-
-def _strip(call: Call, source: Node, gone: set[str]) -> None:
-    if not gone:
+def _drop_mirror(call: Call, source: Node, other_id: str, mirror_id: str, body: Json) -> None:
+    """Take the other column of a two-way relation away; when both stand in one data source, out of the new `body`."""
+    if other_id == source.id:
+        body["properties"] = {i: prop for i, prop in body["properties"].items() if i != mirror_id}
+        _drop_values(call, source, {mirror_id})
         return
-    for page in call.store.children(source.id, "page"):
+    other = call.store.get(other_id)
+    if other is not None:
+        kept = {i: prop for i, prop in other.body["properties"].items() if i != mirror_id}
+        call.store.put(other.with_body(properties=kept))
+        _drop_values(call, other, {mirror_id})
+
+
+def _untie_mirror(call: Call, source: Node, other_id: str, mirror_id: str, body: Json) -> None:
+    """What was the other side of a two-way relation becomes a one-way relation."""
+    other = call.store.get(other_id)
+    schema = body["properties"] if other_id == source.id else other.body["properties"] if other else {}
+    if mirror_id not in schema:
+        return
+    single = {key: value for key, value in schema[mirror_id].items() if key != "synced"} | {"dual": False}
+    if other_id == source.id:
+        body["properties"] = {**schema, mirror_id: single}
+    elif other is not None:
+        call.store.put(other.with_body(properties={**schema, mirror_id: single}))
+
+
+def _drop_values(call: Call, source: Node, gone: set[str]) -> None:
+    for page in call.store.children(source.id, "page") if gone else ():
         if gone & page.body["properties"].keys():
-            call.store.put(
-                page.with_body(properties={i: v for i, v in page.body["properties"].items() if i not in gone})
-            )
+            kept = {i: value for i, value in page.body["properties"].items() if i not in gone}
+            call.store.put(page.with_body(properties=kept))
 
 
 def templates(call: Call) -> Json:

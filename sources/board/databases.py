@@ -21,12 +21,13 @@ from sources.board.times import exact_stamp, minute_stamp
 from sources.board.users import partial
 from sources.board.views import add_view
 
-UNTITLED = [{"content": "New database"}]
+UNTITLED = ({"content": "New database"},)
+"""How a database without a title is shown; its data source shows none."""
 
 
 def create(call: Call) -> Json:
     parent_id = _parent_id(call, call.body.get("parent", UNDEFINED))
-    title = accept_text(call.body["title"], "body.title") if "title" in call.body else list(UNTITLED)
+    title = accept_text(call.body.get("title", []), "body.title")
     database = call.store.put(
         Node(
             id=new_id(),
@@ -141,7 +142,7 @@ def _render(call: Call, database: Node) -> Json:
     shown: Json = {
         "object": "database",
         "id": database.id,
-        "title": render_text(body["title"], call.board),
+        "title": render_text(body["title"] or UNTITLED, call.board),
         "description": render_text(body["description"], call.board),
         "parent": render_parent(call, database),
         "is_inline": bool(body.get("is_inline")),
@@ -149,7 +150,7 @@ def _render(call: Call, database: Node) -> Json:
         "is_locked": bool(body.get("is_locked")),
         "created_time": exact_stamp(database.created_at),
         "last_edited_time": exact_stamp(database.edited_at),
-        "data_sources": [{"id": source.id, "name": plain(source.body["title"], call.board)} for source in sources],
+        "data_sources": [{"id": s.id, "name": plain(s.body["title"] or UNTITLED, call.board)} for s in sources],
         "icon": render_icon(call, body.get("icon")),
         "cover": render_cover(call, body.get("cover")),
         "url": page_url(database.id),

@@ -7,12 +7,13 @@ import asyncio
 import json
 import logging
 from collections.abc import Mapping
+from email.parser import BytesParser
+from email.policy import HTTP
 from email.utils import format_datetime
 from typing import Any
 from urllib.parse import unquote
 from uuid import uuid4
 
-from starlette.datastructures import UploadFile
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
@@ -205,12 +206,20 @@ async def _read_body(request: Request) -> tuple[Json, Json]:
 
 
 async def _read_form(request: Request) -> tuple[Json, Json]:
+    """Fields by name; of files only what they are called and how large they are."""
+    head = f"Content-Type: {request.headers['content-type']}\r\n\r\n".encode("latin-1")
+    form = BytesParser(policy=HTTP).parsebytes(head + await request.body())
     fields: Json = {}
     files: Json = {}
-    async with request.form() as form:
-        for name, value in form.multi_items():
-            if isinstance(value, UploadFile):
-                files[name] = {"filename": value.filename, "content_type": value.content_type, "size": value.size or 0}
-            else:
-                fields[name] = value
+    for part in form.iter_parts():
+        name = part.get_param("name", header="content-disposition")
+        content = part.get_payload(decode=True) or b""
+        if part.get_filename() is None:
+            fields[str(name)] = bytes(content).decode("utf-8", "replace")
+        else:
+            files[str(name)] = {
+                "filename": part.get_filename(),
+                "content_type": part.get_content_type(),
+                "size": len(content),
+            }
     return fields, files

@@ -110,7 +110,7 @@ def _render(call: Call, node: Node) -> Json:
         "created_time": minute_stamp(node.created_at),
         "created_by": {"id": node.created_by, "type": user.body["type"] if user else "bot"},
         "last_edited_time": minute_stamp(node.edited_at),
-        "expiry_time": minute_stamp(node.created_at + LIFE),
+        "expiry_time": None if body.get("attached") else minute_stamp(node.created_at + LIFE),
     }
     if status == "pending":
         shown["upload_url"] = f"{call.base_url}/v1/file_uploads/{node.id}/send"
@@ -121,6 +121,8 @@ def _render(call: Call, node: Node) -> Json:
         "content_type": body["content_type"],
         "content_length": body["size"],
     }
+    if "import_result" in body:
+        shown["file_import_result"] = body["import_result"]
     if body["mode"] == "multi_part":
         shown["number_of_parts"] = {"total": body["parts"], "sent": body["sent"]}
     if call.says_archived:

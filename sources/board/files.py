@@ -32,6 +32,7 @@ def accept_file(call: Call, item: Any, path: str, *, named: bool = False) -> Jso
         upload = call.find("file_upload", upload_id)
         if upload.body["status"] != "uploaded":
             raise invalid(f"File upload {upload_id} is not in an `uploaded` state.")
+        call.store.put(upload.with_body(attached=True))
         kept = {"file_upload": upload_id}
     elif "file" in item and isinstance(item["file"], dict) and isinstance(item["file"].get("url"), str):
         kept = {"file": item["file"]["url"]}

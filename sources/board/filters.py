@@ -5,7 +5,7 @@ Reference: the filter types of the official JavaScript client. What a filter nam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 from sources.board.call import Call, Json
 from sources.board.errors import UNDEFINED, invalid, invalid_body
 from sources.board.ids import read_id
+from sources.board.plain_values import TEXT_TYPES, moment_of, plain_value
 from sources.board.properties import render_value
-from sources.board.richtext import plain
 from sources.board.rollups import related_values
 from sources.board.schema import OPTION_TYPES, Schema, default_status, find_property
 from sources.board.store import Node
@@ -26,7 +26,6 @@ Check: TypeAlias = Callable[[Any], bool]
 
 MAX_DEPTH = 2
 MAX_CONDITIONS = 100
-TEXT_TYPES = frozenset(("title", "rich_text", "url", "email", "phone_number"))
 _KINDS = (
     TEXT_TYPES
     | OPTION_TYPES
@@ -155,7 +154,7 @@ def _formula_check(call: Call, condition: Json, path: str) -> Check:
             return False
         inner = value[held]
         if held == "date":
-            return check(_moment(inner))
+            return check(moment_of(inner))
         return check(inner if inner is not None or held != "string" else "")
 
     return checked
@@ -170,13 +169,19 @@ def _compile_rollup(scope: _Scope, prop: Json, condition: Json, path: str) -> Pr
             def of_value(page: Node, word: str = word, check: Check = check) -> bool:
                 value = render_value(call, page, "", prop, None)
                 inner = value.get(word)
-                return check(_moment(inner) if word == "date" else inner)
+                return check(moment_of(inner) if word == "date" else inner)
 
             return of_value
-    for word, combine in (("any", any), ("every", all), ("none", lambda found: not any(found))):
+    for word, combine in (("any", any), ("every", _all_of_some), ("none", lambda found: not any(found))):
         if word in condition:
             return _rollup_of_each(scope, prop, condition[word], f"{path}.{word}", combine)
     raise invalid_body(f"{path}.any", "defined", UNDEFINED)
+
+
+def _all_of_some(found: Iterable[bool]) -> bool:
+    """A page without related pages does not have "every" one of them so."""
+    answers = list(found)
+    return bool(answers) and all(answers)
 
 
 def _rollup_of_each(scope: _Scope, prop: Json, condition: Json, path: str, combine: Callable[[Any], bool]) -> Predicate:
@@ -187,7 +192,10 @@ def _rollup_of_each(scope: _Scope, prop: Json, condition: Json, path: str, combi
 
     def each(page: Node) -> bool:
         held, values = related_values(
-            scope.call, page, prop, lambda call, node, i, column, stored: _plain(call, node, column, stored)
+            scope.call,
+            page,
+            prop,
+            lambda call, node, i, column, stored: plain_value(call, node, column, stored, render_value),
         )
         same = held == kind or (held in TEXT_TYPES and kind in TEXT_TYPES)
         return combine(same and check(value) for value in values)
@@ -206,43 +214,7 @@ def _value_reader(call: Call, property_id: str, prop: Json) -> Callable[[Node], 
     if kind == "multi_select":
         names = {option["id"]: option["name"] for option in prop["options"]}
         return lambda page: [names[i] for i in page.body["properties"].get(property_id) or () if i in names]
-    return lambda page: _plain(call, page, prop, page.body["properties"].get(property_id))
-
-
-def _plain(call: Call, page: Node, prop: Json, stored: Any) -> Any:
-    kind = prop["type"]
-    if kind in ("title", "rich_text"):
-        return plain(stored, call.board) if stored else ""
-    if kind in TEXT_TYPES:
-        return stored or ""
-    if kind == "checkbox":
-        return bool(stored)
-    if kind == "date":
-        return _moment(stored)
-    if kind in ("people", "files"):
-        return stored or []
-    if kind == "relation":
-        return [i for i in stored or () if (other := call.store.get(i)) is not None and not other.in_trash]
-    if kind == "created_time":
-        return Moment(floor_minute(page.created_at), False)
-    if kind == "last_edited_time":
-        return Moment(floor_minute(page.edited_at), False)
-    if kind == "created_by":
-        return [page.created_by]
-    if kind == "last_edited_by":
-        return [page.edited_by]
-    if kind in ("select", "status", "multi_select"):
-        shown = render_value(call, page, "", prop, stored)
-        return [option["name"] for option in shown] if kind == "multi_select" else shown and shown["name"]
-    if kind == "verification":
-        return {"unverified": "none"}.get(stored["state"], stored["state"]) if stored else "none"
-    if kind in ("formula", "rollup"):
-        return render_value(call, page, "", prop, stored)
-    return stored
-
-
-def _moment(date: Json | None) -> Moment | None:
-    return None if date is None else read_moment(date["start"])
+    return lambda page: plain_value(call, page, prop, page.body["properties"].get(property_id), render_value)
 
 
 def _one(words: Mapping[str, Callable[[Any, Any], bool]], condition: Json, path: str, *types: type) -> Check:

@@ -1,17 +1,18 @@
 """The values of a page's columns: how each type arrives, is kept, and is answered.
 
-Rollups are in rollups.py, formulas in formulas.py."""
+Rollups are in rollups.py, formulas in formulas.py, what filters compare in plain_values.py."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from sources.board import formulas, rollups
+from sources.board import rollups
 from sources.board.call import Call, Json
 from sources.board.errors import UNDEFINED, invalid, invalid_body
 from sources.board.files import accept_file, render_file
 from sources.board.ids import encoded, read_id
+from sources.board.plain_values import FormulaRow
 from sources.board.richtext import ARRAY_ITEMS, utf16_units
 from sources.board.richtext import accept as accept_text
 from sources.board.richtext import render as render_text
@@ -228,11 +229,11 @@ def render_values(call: Call, page: Node, schema: Schema, only: frozenset[str] |
         if only is not None and property_id not in only:
             continue
         kind = prop["type"]
-        shown[prop["name"]] = {
-            "id": encoded(property_id),
-            "type": kind,
-            kind: render_value(call, page, property_id, prop, values.get(property_id)),
-        }
+        stored = values.get(property_id)
+        value = {"id": encoded(property_id), "type": kind, kind: render_value(call, page, property_id, prop, stored)}
+        if kind == "relation":
+            value["has_more"] = len(stored or ()) > RELATIONS_SHOWN
+        shown[prop["name"]] = value
     return shown
 
 
@@ -290,6 +291,10 @@ def _show_files(call: Call, page: Node, prop: Json, stored: Any) -> Any:
     return [render_file(call, file) for file in stored or ()]
 
 
+def _show_formula(call: Call, page: Node, prop: Json, stored: Any) -> Any:
+    return FormulaRow(call, page, schema_of(call, page), render_value).formula(prop, stored)
+
+
 RELATIONS_SHOWN = 25
 """A page shows this many references; the rest is read through its property item."""
 
@@ -318,6 +323,6 @@ _RENDER: Mapping[str, Callable[[Call, Node, Json, Any], Any]] = {
     "last_edited_by": lambda call, page, prop, stored: render_user(call.board, page.edited_by),
     "unique_id": lambda call, page, prop, stored: {"prefix": prop["prefix"], "number": stored},
     "button": lambda call, page, prop, stored: {},
-    "formula": lambda call, page, prop, stored: formulas.value_of(prop, stored),
+    "formula": _show_formula,
     "rollup": lambda call, page, prop, stored: rollups.value_of(call, page, prop, render_value),
 }

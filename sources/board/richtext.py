@@ -35,7 +35,20 @@ def accept(value: Any, path: str) -> list[Segment]:
     if len(value) > ARRAY_ITEMS:
         raise invalid_body(f"{path}.length", f"≤ `{ARRAY_ITEMS}`", len(value))
     kept = [_accept_item(item, f"{path}[{number}]") for number, item in enumerate(value)]
-    return [segment for segment in kept if segment.get("content") != ""]
+    return _merged(segment for segment in kept if segment.get("content") != "")
+
+
+def _merged(segments: Iterable[Segment]) -> list[Segment]:
+    """Neighbours that look alike become one, however long: the limit holds for requests only."""
+    merged: list[Segment] = []
+    for segment in segments:
+        last = merged[-1] if merged else {}
+        alike = last.get("style") == segment.get("style") and last.get("link") == segment.get("link")
+        if "content" in segment and "content" in last and alike:
+            merged[-1] = {**last, "content": last["content"] + segment["content"]}
+        else:
+            merged.append(segment)
+    return merged
 
 
 def _accept_item(item: Any, path: str) -> Segment:

@@ -6,6 +6,7 @@ Kept by property id, so that a rename touches nothing else. Which values pages m
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from sources.board.call import Call, Json
@@ -117,7 +118,7 @@ def _accept_details(call: Call, kind: str, details: Json, path: str, schema: Sch
     if kind == "relation":
         return _accept_relation(call, details, path)
     if kind == "rollup":
-        return _accept_rollup(details, path, schema)
+        return _accept_rollup(call, details, path, schema)
     return {}
 
 
@@ -181,7 +182,7 @@ def _accept_relation(call: Call, details: Json, path: str) -> Json:
     return {"data_source_id": target, "dual": "dual_property" in details or details.get("type") == "dual_property"}
 
 
-def _accept_rollup(details: Json, path: str, schema: Schema) -> Json:
+def _accept_rollup(call: Call, details: Json, path: str, schema: Schema) -> Json:
     relation = details.get("relation_property_id") or details.get("relation_property_name")
     target = details.get("rollup_property_id") or details.get("rollup_property_name")
     if not isinstance(relation, str) or not isinstance(target, str):
@@ -189,50 +190,74 @@ def _accept_rollup(details: Json, path: str, schema: Schema) -> Json:
     relation_id = find_property(schema, relation)
     if relation_id is None or schema[relation_id]["type"] != "relation":
         raise invalid(f"Could not find relation property with name or id: {relation}")
-    return {"relation": relation_id, "target": target, "function": details.get("function", "show_original")}
+    source = call.find("data_source", schema[relation_id]["data_source_id"])
+    target_id = find_property(source.body["properties"], target)
+    if target_id is None:
+        raise invalid(f"Could not find rollup property with name or id: {target}")
+    return {"relation": relation_id, "target": target_id, "function": details.get("function", "show_original")}
 
 
-def update_schema(
-    call: Call, schema: Schema, changes: Any, path: str
-) -> tuple[Schema, list[tuple[str, Json]], set[str]]:
-    """A PATCH of columns: null removes, a name renames, another type replaces. Returns the new schema, the relations to
-    mirror, and the ids of columns that are gone."""
+@dataclass(slots=True)
+class SchemaChange:
+    """What a PATCH of columns comes to."""
+
+    schema: Schema
+    mirrors: list[tuple[str, Json]] = field(default_factory=list)
+    """Relations that need a mirror in the other data source, with what the request says about it."""
+    gone: set[str] = field(default_factory=set)
+    """Columns whose values are to be dropped."""
+    unmirrored: list[tuple[str, str]] = field(default_factory=list)
+    """Mirrors to be dropped: data source and property."""
+    untied: list[tuple[str, str]] = field(default_factory=list)
+    """Mirrors that go on as relations of their own."""
+
+
+def update_schema(call: Call, schema: Schema, changes: Any, path: str) -> SchemaChange:
+    """Null removes a column, a name renames it, another type replaces it."""
     if not isinstance(changes, dict):
         raise invalid_body(path, "an object", changes)
-    updated = dict(schema)
-    mirrors: list[tuple[str, Json]] = []
-    gone: set[str] = set()
+    result = SchemaChange(dict(schema))
     for key, change in changes.items():
-        where = f"{path}.{key}"
-        property_id = find_property(updated, key)
+        property_id = find_property(result.schema, key)
         if change is None:
-            if property_id is None:
-                raise invalid(f"Could not find property with name or id: {key}")
-            if updated[property_id]["type"] == "title":
-                raise invalid("Cannot delete title property.")
-            gone.add(property_id)
-            del updated[property_id]
-            continue
-        if not isinstance(change, dict):
-            raise invalid_body(where, "an object", change)
-        if property_id is None:
-            property_id, kept = accept_property(call, change.get("name") or key, change, where, updated)
+            _remove(result, property_id, key)
+        elif not isinstance(change, dict):
+            raise invalid_body(f"{path}.{key}", "an object", change)
         else:
-            before = updated[property_id]
-            kept = _changed(call, before, change, where, updated)
-            if kept["type"] != before["type"]:
-                if before["type"] == "title" or kept["type"] == "title":
-                    raise invalid("Cannot change the type of the title property.")
-                gone.add(property_id)
-                del updated[property_id]
-                property_id = new_property_id()
-        clash = next((i for i, other in updated.items() if other["name"] == kept["name"] and i != property_id), None)
-        if clash is not None:
-            raise invalid(f"Cannot have two properties with the name: {kept['name']}")
-        updated[property_id] = kept
-        if kept["type"] == "relation" and kept.get("dual") and not kept.get("synced"):
-            mirrors.append((property_id, (change.get("relation") or {}).get("dual_property") or {}))
-    return updated, mirrors, gone
+            _apply(call, result, property_id, key, change, f"{path}.{key}")
+    return result
+
+
+def _remove(result: SchemaChange, property_id: str | None, key: str) -> None:
+    if property_id is None:
+        raise invalid(f"Could not find property with name or id: {key}")
+    before = result.schema.pop(property_id)
+    if before["type"] == "title":
+        raise invalid("Cannot delete title property.")
+    result.gone.add(property_id)
+    if before.get("synced"):
+        result.unmirrored.append((before["data_source_id"], before["synced"]))
+
+
+def _apply(call: Call, result: SchemaChange, property_id: str | None, key: str, change: Json, path: str) -> None:
+    before: Json = {}
+    if property_id is None:
+        property_id, kept = accept_property(call, change.get("name") or key, change, path, result.schema)
+    else:
+        before = result.schema[property_id]
+        kept = _changed(call, before, change, path, result.schema)
+        if kept["type"] != before["type"]:
+            if "title" in (before["type"], kept["type"]):
+                raise invalid("Cannot change the type of the title property.")
+            _remove(result, property_id, key)
+            property_id = new_property_id()
+        elif before.get("synced") and not kept.get("synced"):
+            result.untied.append((before["data_source_id"], before["synced"]))
+    if any(other["name"] == kept["name"] and i != property_id for i, other in result.schema.items()):
+        raise invalid(f"Cannot have two properties with the name: {kept['name']}")
+    result.schema[property_id] = kept
+    if kept["type"] == "relation" and kept.get("dual") and not kept.get("synced"):
+        result.mirrors.append((property_id, (change.get("relation") or {}).get("dual_property") or {}))
 
 
 def _changed(call: Call, before: Json, change: Json, path: str, schema: Schema) -> Json:

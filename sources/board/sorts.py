@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sources.board.call import Call
+from sources.board.call import Call, Json
 from sources.board.errors import UNDEFINED, invalid, invalid_body
-from sources.board.ids import PERSON_ID
+from sources.board.plain_values import moment_of, plain_value
 from sources.board.properties import render_value
-from sources.board.richtext import plain
-from sources.board.schema import OPTION_TYPES, Schema, find_property
+from sources.board.schema import OPTION_TYPES, Schema, default_status, find_property
 from sources.board.store import Node
-from sources.board.times import floor_minute, read_moment
+from sources.board.times import Moment, floor_minute
 
 MAX_SORTS = 100
 
@@ -54,45 +53,32 @@ def _key(call: Call, schema: Schema, sort: Any, path: str) -> tuple[Callable[[No
     return _property_key(call, property_id, schema[property_id]), descending
 
 
-def _property_key(call: Call, property_id: str, prop: dict[str, Any]) -> Callable[[Node], Any]:
+def _property_key(call: Call, property_id: str, prop: Json) -> Callable[[Node], Any]:
+    """Options sort by their place in the schema, texts ignoring case; None where there is no value."""
     kind = prop["type"]
-
-    def stored(page: Node) -> Any:
-        return page.body["properties"].get(property_id)
-
-    if kind in ("title", "rich_text"):
-        return lambda page: plain(stored(page), call.board).lower() or None if stored(page) else None
-    if kind in ("url", "email", "phone_number"):
-        return lambda page: (stored(page) or "").lower() or None
-    if kind == "date":
-        return lambda page: _instant(stored(page))
     if kind in OPTION_TYPES:
         rank = {option["id"]: number for number, option in enumerate(prop["options"])}
         if kind == "multi_select":
-            return lambda page: [rank.get(i, len(rank)) for i in stored(page)] if stored(page) else None
-        return lambda page: rank.get(stored(page))
-    if kind == "checkbox":
-        return lambda page: bool(stored(page))
-    if kind == "created_time":
-        return lambda page: floor_minute(page.created_at)
-    if kind == "last_edited_time":
-        return lambda page: floor_minute(page.edited_at)
-    if kind in ("people", "relation", "files"):
-        return lambda page: [str(item) for item in stored(page)] if stored(page) else None
-    if kind in ("created_by", "last_edited_by"):
-        return lambda page: page.created_by if kind == "created_by" else page.edited_by or PERSON_ID
-    if kind in ("formula", "rollup"):
-        return lambda page: _computed(render_value(call, page, property_id, prop, stored(page)))
-    return lambda page: stored(page) if isinstance(stored(page), int | float) else None
+            return lambda page: [rank[i] for i in page.body["properties"].get(property_id) or () if i in rank] or None
+        default = default_status(prop) if kind == "status" else None
+        empty = rank[default["id"]] if default else None
+        return lambda page: rank.get(page.body["properties"].get(property_id), empty)
+
+    def key(page: Node) -> Any:
+        value = plain_value(call, page, prop, page.body["properties"].get(property_id), render_value)
+        return _comparable(value[value["type"]] if kind in ("formula", "rollup") else value)
+
+    return key
 
 
-def _instant(date: dict[str, Any] | None) -> Any:
-    moment = read_moment(date["start"]) if date else None
-    return moment.at if moment else None
-
-
-def _computed(value: dict[str, Any]) -> Any:
-    inner = value.get(value["type"])
-    if value["type"] == "date":
-        return _instant(inner)
-    return inner if isinstance(inner, str | int | float) else None
+def _comparable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.lower() or None
+    if isinstance(value, Moment):
+        return value.at
+    if isinstance(value, list):
+        return [str(item) for item in value] or None
+    if isinstance(value, dict):
+        moment = moment_of(value) if "start" in value else None
+        return moment.at if moment else None
+    return value

@@ -12,28 +12,29 @@ MAX_UPLOAD_BYTES = 5 * 1024 * 1024
 
 
 def me(call: Call) -> Json:
-    return _render(call.board, call.find("user", call.user_id))
+    return _render(call, call.find("user", call.user_id))
 
 
 def retrieve(call: Call) -> Json:
-    return _render(call.board, call.find("user", call.id_of("user_id")))
+    return _render(call, call.find("user", call.id_of("user_id")))
 
 
 def list_users(call: Call) -> Json:
-    shown = [_render(call.board, node) for node in call.store.of_kind("user")]
+    shown = [_render(call, node) for node in call.store.of_kind("user")]
     return page_of(call, shown, "user")
 
 
-def _render(board: Board, node: Node) -> Json:
-    shown = render_user(board, node.id)
-    if node.body["type"] == "bot":
+def _render(call: Call, node: Node) -> Json:
+    """An integration sees more of itself than of the others."""
+    shown = render_user(call.board, node.id)
+    if node.id == call.user_id and node.body["type"] == "bot":
         shown["bot"] = {
             "owner": {"type": "workspace", "workspace": True},
-            "workspace_name": board.workspace_name,
+            "workspace_name": call.board.workspace_name,
             "workspace_id": WORKSPACE_ID,
             "workspace_limits": {"max_file_upload_size_in_bytes": MAX_UPLOAD_BYTES},
         }
-    elif "email" in shown["person"]:
+    elif node.body.get("email") and call.says_archived:
         shown["person"] = {"email": node.body["email"], "email_verified": True}
     return shown
 
