@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 
 from store.claims import ClaimStatements
 from store.endings import EndingStatements
+from store.installation import InstallationStatements
 from store.leases import LeaseStatements
 from store.limits import LimitRows
 from store.places import PlaceStatements
@@ -36,6 +37,10 @@ class UnitOfWork:
         if object_id is not None:
             self.claims.run_changed(run_id)
             self.wakes()
+
+    @cached_property
+    def installation(self) -> InstallationStatements:
+        return InstallationStatements(self.connection, self.now)
 
     @cached_property
     def claims(self) -> ClaimStatements:

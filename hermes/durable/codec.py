@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -76,7 +77,21 @@ class Arguments:
         return bound.args, bound.kwargs
 
     def from_json(self, args: Mapping[str, JSON]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        return self.load(json.dumps(args))
+        """Of a run that is starting: what is left out has its default."""
+        try:
+            bound = self._signature.bind(**args)
+        except TypeError as exc:
+            raise NotStorable(f"{self._codec.what}: {exc}") from exc
+        bound.apply_defaults()
+        return self.load(self._codec.dump(dict(bound.arguments), sys.maxsize))
+
+    def needed(self) -> dict[str, bool]:
+        """Parameters by name, and whether each must be given."""
+        return {
+            parameter.name: parameter.default is parameter.empty
+            for parameter in self._signature.parameters.values()
+            if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        }
 
     def to_json(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], max_bytes: int) -> dict[str, JSON]:
         found: dict[str, JSON] = json.loads(self.dump(args, kwargs, max_bytes))

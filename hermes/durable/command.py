@@ -92,6 +92,9 @@ class Command(Generic[P, R]):
     def ending(self) -> Codec:
         return self.result
 
+    def parameters(self) -> dict[str, bool]:
+        return self.arguments.needed()
+
     def resolve(self) -> None:
         _ = self.arguments, self.result
 

@@ -41,6 +41,9 @@ class Function(Generic[P, R]):
     def ending(self) -> Codec:
         return Codec(without_endings(self._hints.get("return", Any)), f"the result of {self.name}")
 
+    def parameters(self) -> dict[str, bool]:
+        return self.arguments.needed()
+
     def resolve(self) -> None:
         _ = self.arguments, self.ending
 

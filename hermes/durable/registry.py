@@ -25,6 +25,10 @@ class Runnable(Protocol):
         """A fresh coroutine for the driver. Raises NotStorable when the arguments do not fit."""
         ...
 
+    def parameters(self) -> dict[str, bool]:
+        """By name, and whether each must be given."""
+        ...
+
     def resolve(self) -> None:
         """Look at the annotations now: what cannot be stored is said at the start, not at the first call."""
         ...

@@ -9,10 +9,15 @@ from hermes.model.json import JSON
 
 
 class CardAction(Protocol):
-    name: str
-    """Part of the idempotency key of a card's run."""
-    function: str
-    """Registered name of the durable function."""
+    @property
+    def name(self) -> str:
+        """Part of the idempotency key of a card's run."""
+        ...
+
+    @property
+    def function(self) -> str:
+        """Registered name of the durable function."""
+        ...
 
     def args(self, card: CardInput) -> dict[str, JSON]:
         """The function's arguments as JSON."""

@@ -1,0 +1,1 @@
+"""One occurrence of a poll."""
