@@ -190,13 +190,11 @@ def _rollup_of_each(scope: _Scope, prop: Json, condition: Json, path: str, combi
         raise invalid_body(f"{path}.rich_text", "defined", UNDEFINED)
     check = _check(scope.call, {"type": kind}, kind, condition[kind], f"{path}.{kind}")
 
+    def read(call: Call, node: Node, property_id: str, column: Json, stored: Any) -> Any:
+        return plain_value(call, node, column, stored, render_value)
+
     def each(page: Node) -> bool:
-        held, values = related_values(
-            scope.call,
-            page,
-            prop,
-            lambda call, node, i, column, stored: plain_value(call, node, column, stored, render_value),
-        )
+        held, values = related_values(scope.call, page, prop, read)
         same = held == kind or (held in TEXT_TYPES and kind in TEXT_TYPES)
         return combine(same and check(value) for value in values)
 

@@ -1,7 +1,7 @@
 """Formula columns: a small evaluator of Notion's formula language, enough for what task boards use.
 
-What it cannot evaluate (an unknown function, a type that does not fit) answers an empty string value; the expression itself
-is always kept and answered. The day of `now()` and of days without a time is that of UTC.
+What it cannot evaluate (an unknown function, a type that does not fit) answers an empty string value; the expression
+itself is always kept and answered. The day of `now()` and of days without a time is that of UTC.
 """
 
 from __future__ import annotations
@@ -320,6 +320,10 @@ def _divide(left: Any, right: Any) -> Any:
     return int(result) if result.is_integer() else result
 
 
+def _from_timestamp(milliseconds: float | None) -> Moment | None:
+    return None if milliseconds is None else Moment(datetime.fromtimestamp(milliseconds / 1000, UTC), False)
+
+
 def _contains(holder: Any, item: Any) -> bool:
     return item in holder if isinstance(holder, list) else _format(item) in _format(holder)
 
@@ -366,9 +370,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "dateSubtract": _shift(-1),
     "dateBetween": _date_between,
     "formatDate": _format_date,
-    "fromTimestamp": lambda number: (
-        None if number is None else Moment(datetime.fromtimestamp(number / 1000, UTC), False)
-    ),
+    "fromTimestamp": _from_timestamp,
     "timestamp": _to_number,
     "minute": _part(lambda at: at.minute),
     "hour": _part(lambda at: at.hour),

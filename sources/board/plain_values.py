@@ -1,4 +1,4 @@
-"""The value of a column as filters, sorts and formulas compare it: names instead of options, moments instead of dates."""
+"""The value of a column as filters, sorts and formulas compare it: names for options, moments for dates."""
 
 from __future__ import annotations
 

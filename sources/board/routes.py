@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sources.board import (
     blocks,
     comments,
+    custom_emojis,
     data_sources,
     databases,
     file_uploads,
@@ -79,6 +80,7 @@ ROUTES = (
     Route("POST", "/v1/views/{view_id}/queries", views.create_query, _NEW),
     Route("GET", "/v1/views/{view_id}/queries/{query_id}", views.query_results, _NEW),
     Route("DELETE", "/v1/views/{view_id}/queries/{query_id}", views.delete_query, _NEW),
+    Route("GET", "/v1/custom_emojis", custom_emojis.list_emojis),
     Route("GET", "/v1/file_uploads", file_uploads.list_uploads),
     Route("POST", "/v1/file_uploads", file_uploads.create),
     Route("GET", "/v1/file_uploads/{file_upload_id}", file_uploads.retrieve),
