@@ -68,6 +68,10 @@ class SchemaRejected(Misconfigured):
     """The request does not fit the columns as they are now: read them again."""
 
 
+class PartlyWritten(Misconfigured, UnknownOutcome):
+    """A success that left a column out: a person must cure the board, and the rest of the write is on it."""
+
+
 class Committed(UnknownOutcome):
     """An error answer that says the write was made all the same."""
 

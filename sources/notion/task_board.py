@@ -10,10 +10,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from hermes.clock import Clock, SystemClock
-from hermes.errors import Gone, Misconfigured, Retryable, Skippable, UnknownOutcome
+from hermes.errors import Gone, Retryable, Skippable, UnknownOutcome
 from hermes.model.card import Card, CardStatus, CardValues, ProtocolTimes
 from hermes.ports.limiter import Limiter
-from sources.notion.answers import Committed, SchemaRejected
+from sources.notion.answers import Committed, PartlyWritten, SchemaRejected
 from sources.notion.cards import in_trash, shows, to_card, to_properties
 from sources.notion.client import NotionClient
 from sources.notion.columns import Column, Columns, read_columns
@@ -122,7 +122,8 @@ class NotionTaskBoard:
             if card.status in OPEN and not card.in_trash:
                 cards[card.id] = card
         self.skipped = tuple(skipped)
-        return sorted(cards.values(), key=lambda card: (card.priority_rank, card.created_at, card.id))
+        # Within a minute, which is all that created_time tells, the server's own order stands.
+        return sorted(cards.values(), key=lambda card: (card.priority_rank, card.created_at))
 
     def read(self, card_id: str) -> Card:
         return self._card(self.client.read("GET", f"pages/{card_id}"))
@@ -274,7 +275,7 @@ class NotionTaskBoard:
             entry = by_id.get(column.id)
             if entry is None:
                 self._columns_at = None
-                raise Misconfigured(
+                raise PartlyWritten(
                     f"Notion answered 200 and did not write the column {column.name!r}: it is not on the board any more"
                 )
             if not shows(entry, column, sent[column.id]):

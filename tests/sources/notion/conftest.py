@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -42,6 +41,7 @@ class Bench:
     """One database on the served board, with an adapter on it and a second client that plays the people."""
 
     server: BoardServer
+    admin: httpx.Client
     limiter: NotedLimiter
     connection: NotionConnection
     client: NotionClient
@@ -54,6 +54,7 @@ class Bench:
 
     def add(self, title: str = "A card", **properties: Any) -> str:
         properties = {"Name": {"title": text(title)}, "Status": {"select": {"name": "Todo"}}, **properties}
+        properties = {name: value for name, value in properties.items() if value is not None}
         body = {"parent": {"type": "data_source_id", "data_source_id": self.source}, "properties": properties}
         return str(self.client.write("POST", "pages", body)["id"])
 
@@ -67,6 +68,11 @@ class Bench:
     def fault(self, **fault: Any) -> None:
         self._admin("POST", "faults", fault)
 
+    def forget(self) -> None:
+        """No faults are waiting, no calls were counted."""
+        self._admin("DELETE", "faults")
+        self._admin("DELETE", "ledger")
+
     def calls(self) -> dict[str, int]:
         """Routes the adapter called since the last question, and how often."""
         by_bot: dict[str, dict[str, int]] = self._admin("GET", "ledger")["bots"]
@@ -74,7 +80,7 @@ class Bench:
         return by_bot.get(bot_id(self.server.token), {})
 
     def _admin(self, method: str, path: str, body: object = None) -> Any:
-        answer = httpx.request(method, f"{self.server.url}/_board/{path}", json=body, trust_env=False)
+        answer = self.admin.request(method, f"/_board/{path}", json=body)
         answer.raise_for_status()
         return answer.json() if answer.content else None
 
@@ -87,38 +93,64 @@ def limiter() -> NotedLimiter:
     return NotedLimiter()
 
 
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BoardServer]:
+    """One for all: every test has a database of its own on it."""
+    with running(tmp_path_factory.mktemp("board") / "board.db") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def admin(server: BoardServer) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=server.url, trust_env=False) as admin:
+        yield admin
+
+
+@pytest.fixture(scope="session")
+def people(server: BoardServer) -> Iterator[NotionClient]:
+    client = NotionClient(NotionConnection(token=SecretStr("people"), base_url=server.url), NotedLimiter())
+    yield client
+    client.close()
+
+
 @pytest.fixture
-def make_bench(tmp_path: Path, limiter: NotedLimiter) -> Iterator[MakeBench]:
-    """`make_bench(columns=..., timeout_seconds=..., **board_settings)`. A column that is None is left out."""
+def make_bench(
+    server: BoardServer, admin: httpx.Client, people: NotionClient, limiter: NotedLimiter
+) -> Iterator[MakeBench]:
+    """`make_bench(columns=..., **settings)`: a column that is None is left out; `names` are the settings' `columns`."""
     opened: list[NotionClient] = []
-    with running(tmp_path / "board.db") as server:
 
-        def make(
-            columns: dict[str, Any] | None = None, title: str = "Tasks", timeout_seconds: float = 5, **settings: Any
-        ) -> Bench:
-            schema = {name: kind for name, kind in {**COLUMNS, **(columns or {})}.items() if kind is not None}
-            connection = NotionConnection(
-                token=SecretStr(server.token), base_url=server.url, timeout_seconds=timeout_seconds
-            )
-            people = NotionClient(NotionConnection(token=SecretStr("people"), base_url=server.url), NotedLimiter())
-            client = NotionClient(connection, limiter, name="local")
-            opened.extend((people, client))
-            database = people.write(
-                "POST",
-                "databases",
-                {
-                    "parent": {"type": "page_id", "page_id": server.root_page_id},
-                    "title": text(title),
-                    "initial_data_source": {"properties": schema},
-                },
-            )
-            wanted = {"connection": "local", "board": database["id"], **settings}
-            board = NotionTaskBoard("team", BoardSettings.model_validate(wanted), client)
-            return Bench(server, limiter, connection, people, board, database)
+    def make(
+        columns: dict[str, Any] | None = None,
+        names: dict[str, Any] | None = None,
+        title: str = "Tasks",
+        timeout_seconds: float = 5,
+        **settings: Any,
+    ) -> Bench:
+        schema = {name: kind for name, kind in {**COLUMNS, **(columns or {})}.items() if kind is not None}
+        connection = NotionConnection(
+            token=SecretStr(server.token), base_url=server.url, timeout_seconds=timeout_seconds
+        )
+        client = NotionClient(connection, limiter, name="local")
+        opened.append(client)
+        database = people.write(
+            "POST",
+            "databases",
+            {
+                "parent": {"type": "page_id", "page_id": server.root_page_id},
+                "title": text(title),
+                "initial_data_source": {"properties": schema},
+            },
+        )
+        wanted = {"connection": "local", "board": database["id"], "columns": names or {}, **settings}
+        board = NotionTaskBoard("team", BoardSettings.model_validate(wanted), client)
+        bench = Bench(server, admin, limiter, connection, people, board, database)
+        bench.forget()
+        return bench
 
-        yield make
-        for client in opened:
-            client.close()
+    yield make
+    for client in opened:
+        client.close()
 
 
 @pytest.fixture
