@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Callable
 from enum import StrEnum
 
 
@@ -35,8 +36,14 @@ class CrashPoint(StrEnum):
 
 def reach(point: CrashPoint) -> None:
     """Nothing, unless a test has armed `point` in this process."""
-    if _ARMED is not None:
-        _ARMED.hit(point)
+    if _hit is not None:
+        _hit(point)
+
+
+def arm(hit: Callable[[CrashPoint], None] | None) -> None:
+    """For simulations in one process: call `hit` at every point (it may raise what nobody catches), or disarm."""
+    global _hit
+    _hit = hit
 
 
 class _Armed:
@@ -52,7 +59,7 @@ class _Armed:
             self._left[point] = int(count or 1)
             self._signal[point] = signal.SIGSTOP if how == "stop" else signal.SIGKILL
 
-    def hit(self, point: CrashPoint) -> None:
+    def __call__(self, point: CrashPoint) -> None:
         with self._mutex:
             if self._log:
                 with open(self._log, "a", encoding="ascii") as log:
@@ -65,9 +72,9 @@ class _Armed:
             os.kill(os.getpid(), self._signal[point])
 
 
-def _from_environment() -> _Armed | None:
+def _from_environment() -> Callable[[CrashPoint], None] | None:
     points, log = os.environ.get("HERMES_CRASH_POINTS", ""), os.environ.get("HERMES_CRASH_LOG")
     return _Armed(points, log) if points or log else None
 
 
-_ARMED = _from_environment()
+_hit = _from_environment()
