@@ -6,13 +6,14 @@ import random
 import uuid
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 
 import structlog
 
 from hermes.claim.claiming import claim, recover, settle
 from hermes.claim.finish import finish, review
 from hermes.claim.offers import TakenIn, ask
-from hermes.claim.retry import reclaim, show_retry
+from hermes.claim.retry import give_up, reclaim, show_retry
 from hermes.claim.upkeep import keep
 from hermes.claim.work import ClaimingPoll, Work, hold_end
 from hermes.clock import Clock
@@ -60,6 +61,29 @@ class Desk:
         while done < limit and (self.look_once() or self.claim_once()):
             done += 1
         return done
+
+    def close(self, limit: int = 10_000) -> None:
+        """Before the process ends: show what has ended, and give back to Todo what nobody works on. Cards that sleep
+        stay claimed; a card that another process takes up meanwhile is left to it."""
+        for _ in range(limit):
+            if not self.look_once():
+                break
+        for board in self._boards().values():
+            with self._store.read() as uow:
+                claimed = uow.claims.list(states=[ClaimState.claimed], board=board.key)
+                runs = {card.card_id: uow.runs.get(card.run_id) for card in claimed if card.run_id}
+                now = uow.now
+            for card_id, run in runs.items():
+                if run is None or run.state is not RunState.ready or (run.due_at is not None and run.due_at > now):
+                    continue
+                with self._store.write() as uow:
+                    if not uow.runs.hold(run.id, "nobody works on it: its process was stopped"):
+                        continue  # another process has taken it up
+                    hold = uow.claims.hold_one(board.key, card_id, self._identity.boot_id, hold_end(board, uow.now))
+                    if hold is None:
+                        uow.runs.release_hold(run.id)
+                        continue
+                self._guarded(self._work(hold, board), partial(give_up, run=run))
 
     # -- looks
 

@@ -63,6 +63,29 @@ def show_retry(work: Work, run: Run) -> None:
         )
 
 
+def give_up(work: Work, run: Run) -> None:
+    """The last process stops and nobody drives this run, which is held: the card waits in Todo, no attempt counted."""
+    card = work.board.read(work.hold.card_id)
+    if moved(card, CardStatus.in_progress) is None:
+        values = CardValues(status=CardStatus.todo, claimed_by=None, claim_expires_at=None)
+        written = write_card(work, WriteKind.release, values)
+        with work.store.write() as uow:
+            uow.claims.log_outcome(written.log_id, "applied")
+    with work.store.write() as uow:
+        uow.claims.let_go(
+            work.hold,
+            due_at=uow.now,
+            state=ClaimState.backoff,
+            board_expires_at=None,
+            settled_at=uow.now,
+            note="given back when its process was stopped",
+            verify=False,
+            failures=0,
+        )
+        uow.places.release_place(run.id)
+    work.log.info("card given back", run_id=run.id)
+
+
 def reclaim(work: Work) -> None:
     """A card in backoff is due: claim it again for the same run, unless people have decided otherwise meanwhile."""
     run = work.run()

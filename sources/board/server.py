@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import threading
+import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -72,6 +74,15 @@ def serve(
         uvicorn.Server(_config(board, host=host, port=port, timeout_graceful_shutdown=5)).run()
     finally:
         board.close()
+
+
+def is_served(url: str) -> bool:
+    """Whether a local board answers there."""
+    try:
+        with urllib.request.urlopen(f"{url}/_board/", timeout=2) as answer:  # noqa: S310 -- our own loopback address
+            return "root_page_id" in json.load(answer)
+    except (OSError, ValueError):
+        return False
 
 
 @contextmanager

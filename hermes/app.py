@@ -1,0 +1,264 @@
+"""The composition root: the only file that names concrete sources, evaluators and stores."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+import structlog
+from pydantic import BaseModel
+
+from evaluators.filter import CelCompiler
+from hermes.actions import ACTIONS
+from hermes.actions import notify as notify_action
+from hermes.claim import ClaimingPoll, Desk
+from hermes.clock import Clock, SystemClock
+from hermes.config import Configuration, ConfigWatcher, Models, PollConfig, Reading, Report, load, read
+from hermes.durable.registry import load_functions
+from hermes.durable.settings import EngineSettings
+from hermes.durable.worker import Worker
+from hermes.errors import ConfigError, SourceError
+from hermes.limits.limiter import DatabaseLimiter
+from hermes.model.card import Card
+from hermes.model.installation import Identity
+from hermes.model.json import JSON
+from hermes.poll.board_poll import BoardPoll
+from hermes.ports.actions import CardAction
+from hermes.ports.polls import PollStatus
+from hermes.schedule.loop import Scheduler
+from hermes.telemetry.logs import configure_logs
+from hermes.telemetry.metrics import Metrics
+from hermes.telemetry.redaction import Redactor
+from sources.board.config import LocalBoardConnection
+from sources.board.server import is_served, running
+from sources.notion import BoardSettings, NotionConnection, NotionTaskBoard, open_board
+from sources.notion.config import TimesOverrides
+from sources.notion.init import create_board
+from store.database import Database
+from store.migrate import upgrade
+
+log = structlog.get_logger("hermes.app")
+
+
+def models() -> Models:
+    """What the configuration may name."""
+    return Models(
+        connections={"notion": NotionConnection, "local": LocalBoardConnection},
+        boards={"notion": BoardSettings, "local": BoardSettings},
+        actions={name: action.model for name, action in ACTIONS.items()},
+        filters=CelCompiler(),
+        checks=(_check_actions,),
+    )
+
+
+def read_configuration(folder: Path) -> Reading:
+    """For `validate`: everything that is wrong, and what is right."""
+    return read(folder, models())
+
+
+def _check_actions(configuration: Configuration, report: Report) -> None:
+    try:
+        load_functions(configuration.functions, configuration.folder)
+    except ConfigError as error:
+        report.hermes(("functions",), str(error))
+        return
+    for poll in configuration.polls.values():
+        for action in ACTIONS.values():
+            if isinstance(poll.action, action.model):
+                found = action.problem(poll.action, configuration)
+                if found is not None:
+                    report.poll(poll.id, ("action", found[0]), found[1])
+
+
+class App:
+    """One process's view of an installation. Cheap to make; nothing runs until it is asked for."""
+
+    def __init__(self, configuration: Configuration, *, clock: Clock | None = None, boot_id: str | None = None) -> None:
+        self.configuration = configuration
+        self.clock = clock or SystemClock()
+        self.metrics = Metrics()
+        self.redactor = Redactor(configuration.secrets)
+        self.store = Database(configuration.database_url, self.clock)
+        self._boot_id = boot_id or secrets.token_hex(4)
+        self._identity: Identity | None = None
+        self._boards: dict[str, NotionTaskBoard] = {}
+        self._reached: dict[str, NotionTaskBoard] = {}
+        self._mutex = threading.Lock()
+        notify_action.connect({name: url.get_secret_value() for name, url in configuration.channels.items()})
+
+    @classmethod
+    def load(cls, folder: Path, *, clock: Clock | None = None) -> App:
+        """Raises ConfigProblems with everything that is wrong."""
+        return cls(load(folder, models()), clock=clock)
+
+    def configure_logs(self, *, level: str | None = None) -> None:
+        configure_logs(self.redactor, level=level or self.configuration.log.level, format=self.configuration.log.format)
+
+    def upgrade(self) -> list[str]:
+        """Bring the database to this version's tables; returns the migrations applied. Raises StoreError."""
+        return upgrade(self.store)
+
+    def close(self) -> None:
+        for board in self._boards.values():
+            board.close()
+        self.store.close()
+
+    # -- who we are
+
+    @property
+    def identity(self) -> Identity:
+        if self._identity is None:
+            with self.store.write() as uow:
+                self._identity = Identity(uow.installation.name(), self._boot_id)
+        return self._identity
+
+    # -- boards
+
+    def local_connections(self) -> dict[str, LocalBoardConnection]:
+        """Boards that this machine serves itself."""
+        found = self.configuration.connections.items()
+        return {name: section for name, section in found if isinstance(section, LocalBoardConnection)}
+
+    def notion_connection(self, name: str) -> NotionConnection:
+        section: BaseModel = self.configuration.connections[name]
+        if isinstance(section, LocalBoardConnection):
+            times = TimesOverrides(**section.times)
+            return NotionConnection(base_url=section.url, timeout_seconds=section.timeout_seconds, times=times)
+        assert isinstance(section, NotionConnection)  # noqa: S101 -- the loader read it by that model
+        return section
+
+    def board_settings(self, name: str) -> BoardSettings:
+        settings = self.configuration.boards[name]
+        assert isinstance(settings, BoardSettings)  # noqa: S101 -- the loader read it by that model
+        return settings
+
+    def board(self, name: str) -> NotionTaskBoard:
+        """The board of that name. Makes no request by itself, but for a local board that is not there yet: it is made.
+        Raises SourceError."""
+        with self._mutex:
+            if name not in self._boards:
+                self._boards[name] = self._open(name)
+            return self._boards[name]
+
+    def _open(self, name: str) -> NotionTaskBoard:
+        settings = self.board_settings(name)
+        connection = self.notion_connection(settings.connection)
+        limiter = DatabaseLimiter(connection.credential_key, self.store, self.clock, connection.budget)
+        board = open_board(name, settings, connection, limiter, clock=self.clock)
+        if isinstance(self.configuration.connections[settings.connection], LocalBoardConnection):
+            # A local board is named by its title: there is no page to copy an id from.
+            made = create_board(board.client, settings, title=settings.board)
+            settings = settings.model_copy(update={"board": made.located.data_source_id})
+            board.close()
+            board = open_board(name, settings, connection, limiter, clock=self.clock)
+        return board
+
+    def reach(self, name: str) -> NotionTaskBoard:
+        """The board, located. Raises SourceError while it cannot be reached."""
+        board = self.board(name)
+        _ = board.key
+        with self._mutex:
+            self._reached[board.key] = board
+        return board
+
+    def reached_boards(self) -> Mapping[str, NotionTaskBoard]:
+        with self._mutex:
+            return dict(self._reached)
+
+    def reach_missing(self) -> None:
+        """Try those that could not be reached yet; a board that stays away is the failing of its polls."""
+        reached = {board.name for board in self.reached_boards().values()}
+        for name in self.configuration.boards.keys() - reached:
+            try:
+                self.reach(name)
+            except SourceError as error:
+                log.warning("the board cannot be reached", board=name, error=str(error))
+
+    # -- parts of a process
+
+    def claiming_polls(self) -> Mapping[str, ClaimingPoll]:
+        """Polls that may claim now: of boards that were reached, active, in order of priority."""
+        with self.store.read() as uow:
+            active = {poll.poll_id for poll in uow.polls.all() if poll.status is PollStatus.active}
+        keys = {board.name: key for key, board in self.reached_boards().items()}
+        wanted = [
+            poll
+            for poll in self.configuration.polls.values()
+            if poll.id in active and poll.board is not None and poll.board in keys
+        ]
+        return {
+            poll.id: ClaimingPoll(
+                policy=poll.claim_policy(shared=self.board_settings(poll.board or "").mode == "shared"),
+                board=keys[poll.board or ""],
+                action=_action_of(poll),
+                wants=_filter_of(poll),
+            )
+            for poll in sorted(wanted, key=lambda poll: (poll.priority, poll.id))
+        }
+
+    def desk(self) -> Desk:
+        return Desk(self.store, self.reached_boards, self.claiming_polls, self.identity, self.clock)
+
+    def scheduler(self, desk: Desk, executor: ThreadPoolExecutor | None = None) -> Scheduler:
+        run = BoardPoll(self.store, desk, lambda poll: self.reach(poll.board or ""))
+        return Scheduler(
+            self.store,
+            self.identity.boot_id,
+            run,
+            metrics=self.metrics,
+            executor=executor,
+            redact=self.redactor.text,
+        )
+
+    def worker(self) -> Worker:
+        workers = self.configuration.workers
+        settings = EngineSettings(slots=workers.slots, lease=workers.lease, tick=workers.tick)
+        return Worker(self.store, self.clock, settings, owner=self.identity.boot_id)
+
+    def serve_local_boards(self) -> Callable[[], None]:
+        """Serve, in threads, the local boards that no other process serves yet; returns what ends that."""
+        stack = ExitStack()
+        for name, connection in self.local_connections().items():
+            path = self.configuration.data / f"board-{name}.db"
+            if is_served(connection.url):
+                log.info("the local board is served already", connection=name, url=connection.url)
+                continue
+            stack.enter_context(running(path, port=connection.port, durable=True))
+            log.info("serving the local board", connection=name, url=connection.url)
+        return stack.close
+
+    def use(self, configuration: Configuration) -> None:
+        """Take over reloaded polls. Connections, boards and workers stay as they were at the start."""
+        self.redactor.learn(configuration.secrets)
+        self.configuration = replace(self.configuration, polls=configuration.polls, secrets=configuration.secrets)
+
+    def set_places(self) -> None:
+        """As many places a poll as its `max_concurrent` says."""
+        with self.store.write() as uow:
+            for poll in self.configuration.polls.values():
+                uow.places.set_places(poll.id, poll.claim.max_concurrent)
+
+    def watcher(self) -> ConfigWatcher:
+        return ConfigWatcher(self.configuration.folder, models(), self.configuration)
+
+
+def _action_of(poll: PollConfig) -> CardAction:
+    for action in ACTIONS.values():
+        if isinstance(poll.action, action.model):
+            return action.build(poll.action, poll)
+    raise ConfigError(f"poll {poll.id}: no action of this version does that")
+
+
+def _filter_of(poll: PollConfig) -> Callable[[Card, datetime], bool]:
+    described: dict[str, JSON] = {"id": poll.id, "owner": poll.owner, "workspace": poll.workspace}
+
+    def wants(card: Card, now: datetime) -> bool:
+        return poll.filter is None or poll.filter.matches(card, described, now)
+
+    return wants
