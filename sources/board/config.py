@@ -18,7 +18,7 @@ class LocalBoardConnection(BaseModel):
     timeout_seconds: Annotated[float, Field(gt=0, le=300)] = 10.0
     """Total time of one call."""
     times: dict[Literal["guard", "settle", "wait_out", "hint_age"], float] = Field(default_factory=dict)
-    """Seconds: parameters of the claim protocol (hermes/claim/PROTOCOL.md). The defaults suit a board on this machine."""
+    """Seconds: parameters of hermes/claim/PROTOCOL.md. The defaults suit a board on this machine."""
 
     @property
     def url(self) -> str:
