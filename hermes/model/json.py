@@ -1,7 +1,9 @@
-"""JSON as a type."""
+"""JSON as a type, one that pydantic can check too."""
 
 from __future__ import annotations
 
 from typing import TypeAlias
 
-JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
+from pydantic import JsonValue
+
+JSON: TypeAlias = JsonValue
