@@ -12,6 +12,7 @@ from hermes.config.hermes_file import Log, Workers
 from hermes.config.poll_file import BoardSource, Claim, Schedule, Stop
 from hermes.config.problems import Problem
 from hermes.config.validation import ConfigFile, Loc
+from hermes.model.claim import ClaimPolicy
 from hermes.model.json import JSON
 from hermes.ports.filter import Filter, FilterCompiler
 from hermes.schedule.cadence import Cadence
@@ -44,6 +45,24 @@ class PollConfig:
     def board(self) -> str | None:
         """Name of the board it watches, if it watches one."""
         return self.source.board if isinstance(self.source, BoardSource) else None
+
+    def claim_policy(self, *, shared: bool) -> ClaimPolicy:
+        """`shared`: of its board's mode."""
+        return ClaimPolicy(
+            poll_id=self.id,
+            condition_version=self.condition_version,
+            priority=float(self.priority),
+            lease=self.claim.lease,
+            max_attempts=self.claim.max_attempts,
+            max_concurrent=self.claim.max_concurrent,
+            max_open=self.claim.max_open,
+            at_once=self.claim.next == "at_once",
+            restart_on_edit=self.claim.on_edit == "restart",
+            read_body=self.claim.read_body,
+            write_result=self.claim.write_result,
+            comment_on=frozenset(self.claim.comment_on),
+            shared=shared,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import re
 from datetime import timedelta
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, PlainSerializer, WithJsonSchema
 
 _PATTERN = r"^(?=.)(?:(\d{1,6})w)?(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})s)?$"
 _DURATION = re.compile(_PATTERN)
@@ -31,6 +31,18 @@ def show_duration(value: timedelta) -> str:
         if count:
             parts.append(f"{count}{letter}")
     return "".join(parts) or "0s"
+
+
+def between(shortest: str, longest: str) -> AfterValidator:
+    """A bound for a `Duration`, said in the words of the file."""
+    low, high = parse_duration(shortest), parse_duration(longest)
+
+    def check(value: timedelta) -> timedelta:
+        if not low <= value <= high:
+            raise ValueError(f"must be between {shortest} and {longest}")
+        return value
+
+    return AfterValidator(check)
 
 
 Duration = Annotated[

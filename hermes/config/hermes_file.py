@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, SecretStr, field_validator
 
-from hermes.config.duration import Duration
+from hermes.config.duration import Duration, between
 from hermes.config.section import Id, Section, Text, Whole, Zone
 
 
@@ -18,9 +18,9 @@ class MayBeLiteral:
 class Workers(Section):
     slots: Annotated[Whole, Field(ge=1, le=256)] = 4
     """Runs driven at once by one process."""
-    lease: Annotated[Duration, Field(ge=timedelta(seconds=5), le=timedelta(hours=1))] = timedelta(seconds=30)
+    lease: Annotated[Duration, between("5s", "1h")] = timedelta(seconds=30)
     """How long a run stays a dead worker's before another takes it over."""
-    tick: Annotated[Duration, Field(ge=timedelta(seconds=1), le=timedelta(minutes=1))] = timedelta(seconds=1)
+    tick: Annotated[Duration, between("1s", "1m")] = timedelta(seconds=1)
     """How often the background loops look."""
 
 

@@ -61,6 +61,7 @@ def _fill(scalar: Scalar, environ: Mapping[str, str]) -> list[str]:
         return ""
 
     scalar.resolved = _REFERENCE.sub(replace, scalar.text)
+    scalar.whole = scalar.interpolated and _REFERENCE.fullmatch(scalar.text) is not None
     scalar.lacking = bool(problems)
     return problems
 

@@ -271,7 +271,7 @@ class _Reader:
         ):
             return None
         try:
-            return self._models.filters.compile(text.strip())
+            return self._models.filters.compile(text.rstrip())
         except ConfigError as exc:
             line, column = file.position(("filter",))
             inside = re.fullmatch(r"(\d+):(\d+)", exc.where or "")

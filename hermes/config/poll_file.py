@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from hermes.config.duration import Duration
+from hermes.config.duration import Duration, between
 from hermes.config.section import Flag, Id, Section, Text, Whole, Zone
 from hermes.schedule.cron import Cron
 
@@ -29,7 +29,7 @@ class BoardSource(Section):
 
 
 class Misfire(Section):
-    grace: Annotated[Duration, Field(ge=timedelta(seconds=1))] = timedelta(minutes=5)
+    grace: Annotated[Duration, between("1s", "7d")] = timedelta(minutes=5)
     """An occurrence that starts later than this is a late one."""
     policy: Literal["once", "skip"] = "once"
     """However many were missed: once runs one late occurrence, skip none."""
@@ -41,11 +41,11 @@ def _cron(text: str) -> str:
 
 
 class Schedule(Section):
-    every: Annotated[Duration, Field(ge=timedelta(seconds=1), le=timedelta(days=366))] | None = None
+    every: Annotated[Duration, between("1s", "366d")] | None = None
     cron: Annotated[str, AfterValidator(_cron)] | None = None
     """Minute, hour, day, month, weekday (1-5 is Monday to Friday), in the timezone."""
     timezone: Zone | None = None
-    jitter: Annotated[Duration, Field(le=timedelta(days=1))] = timedelta(0)
+    jitter: Annotated[Duration, between("0s", "1d")] = timedelta(0)
     misfire: Misfire = Misfire()
 
     @model_validator(mode="after")
@@ -56,7 +56,7 @@ class Schedule(Section):
 
 
 class Claim(Section):
-    lease: Annotated[Duration, Field(ge=timedelta(seconds=5), le=timedelta(days=1))] = timedelta(minutes=15)
+    lease: Annotated[Duration, between("5s", "1d")] = timedelta(minutes=15)
     """How long a claim holds when nobody extends it."""
     max_attempts: Annotated[Whole, Field(ge=1, le=100)] = 3
     max_concurrent: Annotated[Whole, Field(ge=1, le=1000)] = 1
@@ -68,9 +68,12 @@ class Claim(Section):
     """A text edited while the card waits in Todo: start afresh, or go on with the old one."""
     read_body: Flag = False
     """Give the page's body to the action: one call more a card."""
-    write_result: Literal["auto", "always", "never"] = "auto"
-    """Append the result to the page; auto: when there is something to say."""
-    comment_on: tuple[Literal["failed", "retry", "complete", "attention", "edited"], ...] = ()
+    write_result: Flag = True
+    """Append the result to the page: one call more a card."""
+    comment_on: tuple[
+        Literal["succeeded", "refused", "failed", "parked", "cancelled", "retry", "snooze"], ...
+    ] = ("failed", "parked")
+    """Endings and moments that a comment is written for: one call each."""
 
     @model_validator(mode="before")
     @classmethod

@@ -11,7 +11,7 @@ from hermes.config.yaml_file import plain_value
 
 
 class Interpolated(str):
-    """An unquoted value that came from the environment: still allowed to be a number or a truth value."""
+    """A value that came whole from the environment: still allowed to be a number or a truth value."""
 
     __slots__ = ()
 
@@ -21,7 +21,7 @@ def _from_environment(value: Any) -> Any:
 
 
 class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, hide_input_in_errors=True, use_attribute_docstrings=True)
 
 
 Whole = Annotated[int, BeforeValidator(_from_environment)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 from urllib.parse import urlsplit
@@ -13,7 +12,6 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
-from hermes.config.duration import show_duration
 from hermes.config.hermes_file import MayBeLiteral
 from hermes.config.problems import Problem, allowed, did_you_mean
 from hermes.config.section import Interpolated
@@ -91,7 +89,7 @@ class ConfigFile:
         if node.resolved is not None:
             if written:
                 return node.text
-            return Interpolated(node.resolved) if node.plain else node.resolved
+            return Interpolated(node.resolved) if node.whole else node.resolved
         if not node.plain:
             return node.text
         try:
@@ -167,12 +165,8 @@ def _explain(kind: str, message: str, context: Mapping[str, Any]) -> str:
     if kind in ("greater_than_equal", "less_than_equal", "greater_than", "less_than"):
         bound = next((context[key] for key in ("ge", "le", "gt", "lt") if key in context), "")
         words = {"greater_than_equal": "at least", "less_than_equal": "at most"}
-        return f"must be {words.get(kind, 'more than' if kind == 'greater_than' else 'less than')} {_bound(bound)}"
+        return f"must be {words.get(kind, 'more than' if kind == 'greater_than' else 'less than')} {bound}"
     return message[:1].lower() + message[1:]
-
-
-def _bound(bound: Any) -> str:
-    return show_duration(bound) if isinstance(bound, timedelta) else str(bound)
 
 
 def _shown(file: ConfigFile, loc: Loc) -> str:

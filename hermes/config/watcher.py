@@ -78,13 +78,15 @@ class ConfigWatcher:
         reading = read(self._folder, self._models, environ=self._environ)
         before = self.current
         self.problems = reading.problems
-        if reading.configuration is None:
-            # Polls are read against hermes.yaml: without it nothing can be judged, so nothing changes.
-            kept = tuple(sorted(before.polls))
-            return Reload(before, (), (), (), kept, restart_needed=False, problems=reading.problems)
+        new = reading.configuration
         kept = tuple(sorted(reading.broken_polls & set(before.polls)))
-        polls = {**reading.configuration.polls, **{name: before.polls[name] for name in kept}}
-        after = replace(reading.configuration, polls=dict(sorted(polls.items())))
+        if new is None or any(before.polls[name].board not in (None, *new.boards) for name in kept):
+            # Polls are read against hermes.yaml: without it, or when it takes away a board that a poll is kept for,
+            # nothing can be judged, so nothing changes.
+            everything = tuple(sorted(before.polls))
+            return Reload(before, (), (), (), everything, restart_needed=False, problems=reading.problems)
+        polls = {**new.polls, **{name: before.polls[name] for name in kept}}
+        after = replace(new, polls=dict(sorted(polls.items())))
         self.current = after
         edited = sorted(
             name

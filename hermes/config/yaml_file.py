@@ -45,6 +45,9 @@ class Scalar:
     """Holds something that came from the environment: its value is not shown."""
     literal_default: bool = False
     """What it holds came from the `:-default` in the file."""
+    whole: bool = False
+    """Is one reference to the environment and nothing else: may be a number or a truth value, quoted or not (inside
+    `{...}` a reference must be quoted)."""
     lacking: bool = False
     """Refers to something that the environment does not have."""
     resolved: str | None = None
@@ -109,10 +112,9 @@ def parse_yaml(raw: bytes, shown_as: str) -> tuple[Node, list[Problem]]:
         )
     except YAMLError as exc:
         position = getattr(exc, "position", None)
-        character = getattr(exc, "character", None)
-        name = f"character U+{ord(character):04X}" if isinstance(character, str) else "character"
-        if isinstance(position, int):
-            problems.append(_at_offset(shown_as, text, position, f"is not valid YAML: {name} is not allowed"))
+        if isinstance(position, int) and position < len(text):
+            what = f"is not valid YAML: character U+{ord(text[position]):04X} is not allowed"
+            problems.append(_at_offset(shown_as, text, position, what))
         else:
             problems.append(Problem(shown_as, 0, 0, f"is not valid YAML: {str(exc).splitlines()[0]}"))
     except (RecursionError, ValueError, IndexError, AttributeError) as exc:
