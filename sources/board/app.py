@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -11,14 +12,16 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from sources.board.admin import admin_routes
 from sources.board.board import Board
 from sources.board.dispatch import Dispatcher, Dropped
+from sources.board.guard import Guard
+from sources.board.kanban import Kanban
 
 
-def build_app(board: Board) -> ASGIApp:
+def build_app(board: Board, *, hosts: Iterable[str] = ()) -> ASGIApp:
     dispatcher = Dispatcher(board)
-    pages = Starlette(routes=[*admin_routes(dispatcher)])
+    pages = Starlette(routes=[*admin_routes(dispatcher), *Kanban(board).routes()])
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not scope["path"].startswith("/v1/"):
+        if not scope["path"].startswith("/v1/"):
             await pages(scope, receive, send)
             return
         try:
@@ -28,7 +31,7 @@ def build_app(board: Board) -> ASGIApp:
             return
         await response(scope, receive, send)
 
-    return app
+    return Guard(app, hosts=hosts)
 
 
 async def _cut(scope: Scope) -> None:

@@ -36,6 +36,7 @@ from sources.board.routes import Route, match
 log = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 500 * 1024
+UPDATE = "PATCH /v1/pages/{page_id}"
 
 
 class Dropped(Exception):
@@ -55,7 +56,9 @@ class Dispatcher:
             route, params, user_id, version = self._recognise(request)
             body, files = await _read_body(request)
             objects = _objects(params, body)
-            entry = self.ledger.count(route.label, user_id, objects)
+            entry = self.ledger.count(
+                route.label, user_id, objects, body.get("properties") if route.label == UPDATE else None
+            )
             call = Call(
                 board=self.board,
                 user_id=user_id,

@@ -56,19 +56,19 @@ def _insert(call: Call, page: Node, command: Json) -> None:
     if command.get("after") is not None:
         before = page_markdown(call, page)
         _, end = _range(before, _text(command, "after", "insert_content"))
-        _rewrite(call, page, before[:end] + "\n" + command["content"] + before[end:])
+        rewrite(call, page, before[:end] + "\n" + command["content"] + before[end:])
         return
     keep_blocks(call, page, blocks, "body.insert_content", first=position.get("type") == "start")
 
 
 def _replace(call: Call, page: Node, command: Json) -> None:
-    _rewrite(call, page, _text(command, "new_str", "replace_content"))
+    rewrite(call, page, _text(command, "new_str", "replace_content"))
 
 
 def _replace_range(call: Call, page: Node, command: Json) -> None:
     before = page_markdown(call, page)
     start, end = _range(before, _text(command, "content_range", "replace_content_range"))
-    _rewrite(call, page, before[:start] + _text(command, "content", "replace_content_range") + before[end:])
+    rewrite(call, page, before[:start] + _text(command, "content", "replace_content_range") + before[end:])
 
 
 def _update(call: Call, page: Node, command: Json) -> None:
@@ -84,7 +84,7 @@ def _update(call: Call, page: Node, command: Json) -> None:
                 f"Found {found} matches of the content to replace. Set replace_all_matches or give more context."
             )
         text = text.replace(old, new)
-    _rewrite(call, page, text)
+    rewrite(call, page, text)
 
 
 _COMMANDS = {
@@ -105,7 +105,7 @@ def _range(text: str, selection: str) -> tuple[int, int]:
     return match.span()
 
 
-def _rewrite(call: Call, page: Node, text: str) -> None:
+def rewrite(call: Call, page: Node, text: str) -> None:
     """Child pages and databases stay: their lines are taken out of the new text."""
     kept = re.sub(r"(?m)^\s*<(page|database) url=.*$", "", text)
     empty_page(call, page)

@@ -7,7 +7,7 @@ import json
 import socket
 import threading
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +19,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from hermes.clock import Clock
 from sources.board.app import build_app
 from sources.board.board import Board
+from sources.board.config import DEFAULT_PORT
 from sources.board.ids import PERSON_ID, ROOT_PAGE_ID
-
-DEFAULT_PORT = 8450
 
 
 class _Protocol(H11Protocol):
@@ -44,9 +43,9 @@ class BoardServer:
     person_id: str = PERSON_ID
 
 
-def _config(board: Board, **options: Any) -> uvicorn.Config:
+def _config(board: Board, hosts: Iterable[str], **options: Any) -> uvicorn.Config:
     return uvicorn.Config(
-        build_app(board),
+        build_app(board, hosts=hosts),
         http=_Protocol,
         lifespan="off",
         ws="none",
@@ -67,11 +66,15 @@ def serve(
     workspace_name: str = "Local board",
     durable: bool = True,
     clock: Clock | None = None,
+    hosts: Iterable[str] = (),
 ) -> None:
-    """Serve the board kept in `path` until SIGTERM or SIGINT; then finish what is under way and close the file."""
+    """Serve the board kept in `path` until SIGTERM or SIGINT; then finish what is under way and close the file.
+
+    `hosts` are host names beside `host` and this machine's own that browsers and clients may ask for it under.
+    """
     board = Board(path, clock=clock, tokens=tokens, workspace_name=workspace_name, durable=durable)
     try:
-        uvicorn.Server(_config(board, host=host, port=port, timeout_graceful_shutdown=5)).run()
+        uvicorn.Server(_config(board, {host, *hosts}, host=host, port=port, timeout_graceful_shutdown=5)).run()
     finally:
         board.close()
 
@@ -97,7 +100,7 @@ def running(
     """A board on this machine's loopback for as long as the block lasts, in a thread; port 0 takes a free one."""
     board = Board(path, clock=clock, tokens=tokens, durable=durable)
     listener = _listen(port)
-    server = _ThreadServer(_config(board, timeout_graceful_shutdown=1))
+    server = _ThreadServer(_config(board, (), timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run_on, args=(listener,), name="board", daemon=True)
     thread.start()
     server.ready.wait()
