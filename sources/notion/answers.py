@@ -177,7 +177,7 @@ def _not_from_notion(status: int, headers: Mapping[str, str], body: str, *, writ
 
 
 _NO_COLUMN = (
-    re.compile(r"Could not find property with name or id: (?P<name>.+?)\.?$"),
+    re.compile(r"Could not find (?:sort )?property with name or id: (?P<name>.+?)\.?$"),
     re.compile(r"(?P<name>.+?) is not a property that exists"),
 )
 _NO_OPTION = re.compile(r"(?:[Ss]tatus|[Ss]elect) option \"?(?P<name>.+?)\"? (?:does not exist|not found)")

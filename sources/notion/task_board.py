@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
@@ -23,7 +23,8 @@ from sources.notion.sections import calls, label, landed, section
 from sources.notion.text import clean, cut, plain_text, rich_text
 
 SCHEMA_AGE = timedelta(minutes=5)
-"""A renamed option makes the filter miss its cards without an error: no schema is trusted for longer."""
+"""A renamed option makes the filter miss its cards without an error: no query trusts a schema for longer. Reading and
+writing cards goes by ids and needs no fresh one."""
 COMMENT_UNITS = 10_000
 OPEN = (CardStatus.todo, CardStatus.in_progress)
 
@@ -82,7 +83,7 @@ class NotionTaskBoard:
         self._clock = clock or SystemClock()
         self._reading = threading.Lock()
         self._columns: Columns | None = None
-        self._columns_at: datetime | None = None
+        self._columns_at: float | None = None
 
     @cached_property
     def located(self) -> Located:
@@ -98,7 +99,7 @@ class NotionTaskBoard:
             return self.located.data_source_id
 
     def open_cards(self) -> list[Card]:
-        columns = self._schema()
+        columns = self._schema(oldest=SCHEMA_AGE)
         columns.require_all()
         try:
             pages = self._query(columns)
@@ -206,10 +207,11 @@ class NotionTaskBoard:
     def _user(self) -> dict[str, Any]:
         return self.client.whoami()
 
-    def _schema(self, *, afresh: bool = False) -> Columns:
+    def _schema(self, *, oldest: timedelta | None = None, afresh: bool = False) -> Columns:
         with self._reading:
-            now = self._clock.now()
-            old = self._columns_at is None or not timedelta(0) <= now - self._columns_at < SCHEMA_AGE
+            now = self._clock.boot_seconds()
+            read_at = self._columns_at
+            old = read_at is None or (oldest is not None and now - read_at >= oldest.total_seconds())
             if self._columns is None or old or afresh:
                 source = self.client.read("GET", f"data_sources/{self.key}")
                 if in_trash(source):

@@ -10,6 +10,7 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
+from hermes.clock import SystemClock
 from hermes.testing.limiter import NotedLimiter
 from hermes.testing.odd_server import OddServer
 from sources.board import BoardServer, running
@@ -165,9 +166,16 @@ def odd() -> Iterator[OddServer]:
     server.close()
 
 
+class Unhurried(SystemClock):
+    """Real time, but between two attempts none passes."""
+
+    def sleep(self, seconds: float) -> None:
+        return
+
+
 def _odd_client(odd: OddServer, limiter: NotedLimiter, seconds: float) -> Iterator[NotionClient]:
     connection = NotionConnection(token=SecretStr("ntn_very_secret_token"), base_url=odd.url, timeout_seconds=seconds)
-    client = NotionClient(connection, limiter)
+    client = NotionClient(connection, limiter, clock=Unhurried())
     yield client
     client.close()
 

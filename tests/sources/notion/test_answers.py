@@ -56,6 +56,7 @@ def page(status: int) -> bytes:
 
 
 NO_COLUMN = "Could not find property with name or id: RunId"
+NO_SORT = "Could not find sort property with name or id: l%3Dot"
 NO_PROPERTY = "RunId is not a property that exists."
 NO_OPTION = 'Status option "Doing" does not exist.'
 OTHER_TYPE = "database property status does not match filter select"
@@ -87,6 +88,7 @@ CASES: dict[str, tuple[Any, type[SourceError], type[SourceError]]] = {
     "400 no version": (notion(400, "missing_version"), Fatal, Fatal),
     "400 column by id": (notion(400, "validation_error", NO_COLUMN), SchemaRejected, SchemaRejected),
     "400 column by name": (notion(400, "validation_error", NO_PROPERTY), SchemaRejected, SchemaRejected),
+    "400 sort column": (notion(400, "validation_error", NO_SORT), SchemaRejected, SchemaRejected),
     "400 option": (notion(400, "validation_error", NO_OPTION), SchemaRejected, SchemaRejected),
     "400 filter type": (notion(400, "validation_error", OTHER_TYPE), SchemaRejected, SchemaRejected),
     "400 in the trash": (notion(400, "validation_error", ARCHIVED), Gone, Gone),

@@ -49,7 +49,7 @@ def test_peer_that_does_not_read_does_not_hold_a_write_up(odd: OddServer, hasty_
     odd.reads = False
     started = time.monotonic()
     with pytest.raises(UnknownOutcome):
-        hasty_client.write("PATCH", "pages/p1", {"children": "x" * 30_000_000})
+        hasty_client.write("PATCH", "pages/p1", {"children": "x" * 16_000_000})
     assert time.monotonic() - started < 1.5
 
 
