@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import and_, case, func, insert, null, or_, select, update
+from sqlalchemy import BindParameter, Update, and_, bindparam, case, func, insert, null, or_, select, update
 
 from hermes.model.json import JSON
 from hermes.ports.polls import (
@@ -25,6 +26,123 @@ if TYPE_CHECKING:
 
 _RUNNABLE = (PollStatus.active, PollStatus.paused, PollStatus.disabled, PollStatus.off)
 """May be run by hand."""
+_COUNTED = ("checked", "matched", "changed", "claimed")
+
+
+def _given(name: str) -> BindParameter[Any]:
+    """A parameter of a statement. Named unlike any column: SQLAlchemy sets columns that a parameter is named after."""
+    return bindparam(f"given_{name}")
+
+
+def _giving(**values: Any) -> dict[str, Any]:
+    return {f"given_{name}": value for name, value in values.items()}
+
+
+# Statements of the loop are built once: building them took longer than the database took to carry them out.
+
+_MAY_START = and_(
+    or_(POLLS.c.lease_owner.is_(None), POLLS.c.lease_until <= _given("now")),
+    or_(
+        and_(POLLS.c.status == PollStatus.active, POLLS.c.next_start_at <= _given("now")),
+        and_(POLLS.c.status.in_(_RUNNABLE), POLLS.c.asked_at.is_not(None)),
+    ),
+)
+_DUE_COUNT = select(func.count()).select_from(POLLS).where(_MAY_START)
+_WAITING = (
+    select(POLLS)
+    .where(_MAY_START)
+    .order_by(POLLS.c.asked_at.is_(None), POLLS.c.priority, POLLS.c.next_start_at, POLLS.c.poll_id)
+    .limit(_given("size"))
+    .offset(_given("passed_over"))
+    .with_for_update(skip_locked=True)
+)
+_LEASE = (
+    update(POLLS)
+    .where(POLLS.c.poll_id == _given("held_poll"), POLLS.c.fence == _given("held_fence"))
+    .values(
+        lease_owner=_given("owner"),
+        lease_until=_given("until"),
+        fence=_given("fence"),
+        updated_at=_given("now"),
+    )
+)
+_HELD = and_(
+    POLLS.c.poll_id == _given("held_poll"),
+    POLLS.c.lease_owner == _given("held_owner"),
+    POLLS.c.fence == _given("held_fence"),
+)
+_EXTEND = update(POLLS).where(_HELD).values(lease_until=_given("until"))
+_POSTPONE = (
+    update(POLLS)
+    .where(_HELD)
+    .values(lease_owner=None, lease_until=None, next_start_at=_given("start_at"), updated_at=_given("now"))
+)
+
+
+@cache
+def _finish_statement(
+    *, ok: bool, skipped: bool, by_hand: bool, disabled: bool, cursor: bool, watermark: bool
+) -> tuple[Update, tuple[str, ...]]:
+    """The statement that ends an occurrence, and the names of what it is given."""
+    polls = POLLS.c
+    values: dict[str, Any] = {
+        "lease_owner": null(),
+        "lease_until": null(),
+        "next_due_at": _given("next_due_at"),
+        "next_start_at": _given("next_start_at"),
+        "last_note": _given("note"),
+        "occurrence_count": polls.occurrence_count + 1,
+        "updated_at": _given("now"),
+    }
+    for name in _COUNTED:
+        values[f"{name}_count"] = polls[f"{name}_count"] + _given(name)
+    if not skipped:
+        values["last_run_at"] = _given("leased_at")
+    if by_hand:
+        # Asked for again while it ran: that wish stays.
+        values["asked_at"] = case((polls.asked_at == _given("due_at"), null()), else_=polls.asked_at)
+    if not ok:
+        values["failing_since"] = func.coalesce(polls.failing_since, _given("leased_at"))
+        values["failure_count"] = polls.failure_count + 1
+        values["fatal_count"] = polls.fatal_count + _given("fatal")
+        values["last_error"] = _given("error")
+    elif not skipped:
+        values["last_ok_at"] = _given("now")
+        values |= {"failing_since": null(), "failure_count": 0, "fatal_count": 0, "last_error": null()}
+    if disabled:
+        values |= {"status": PollStatus.disabled, "disabled_reason": _given("disabled_reason")}
+    if cursor:
+        values["cursor"] = _given("cursor")
+    if watermark:
+        values["watermark"] = _given("watermark")
+    statement = update(POLLS).where(_HELD).values(**values)
+    return statement, tuple(name for name in statement.compile().params if name.startswith("given_"))
+
+
+def _ids(definitions: list[PollDefinition]) -> tuple[str, ...]:
+    return tuple(new.poll_id for new in definitions)
+
+
+def _held(lease: PollLease) -> dict[str, Any]:
+    return _giving(held_poll=lease.poll_id, held_owner=lease.owner, held_fence=lease.fence)
+
+
+def _lease(row: Any, owner: str, until: datetime, now: datetime) -> PollLease:
+    by_hand = row.asked_at is not None
+    return PollLease(
+        poll_id=row.poll_id,
+        owner=owner,
+        fence=row.fence + 1,
+        until=until,
+        due_at=row.asked_at if by_hand else row.next_due_at,
+        start_at=row.asked_at if by_hand else row.next_start_at,
+        by_hand=by_hand,
+        leased_at=now,
+        failure_count=row.failure_count,
+        fatal_count=row.fatal_count,
+        cursor=row.cursor,
+        watermark=row.watermark,
+    )
 
 
 class PollStatements:
@@ -38,30 +156,24 @@ class PollStatements:
 
     def sync_definitions(self, definitions: Iterable[PollDefinition]) -> PollChanges:
         rows = {row.poll_id: row for row in self._connection.execute(select(POLLS))}
-        added: list[str] = []
-        edited: list[str] = []
-        returned: list[str] = []
-        wanted: set[str] = set()
-        for new in definitions:
-            wanted.add(new.poll_id)
+        wanted: dict[str, PollDefinition] = {new.poll_id: new for new in definitions}
+        added = [new for new in wanted.values() if new.poll_id not in rows]
+        edited: list[PollDefinition] = []
+        returned: list[PollDefinition] = []
+        for new in wanted.values():
             row = rows.get(new.poll_id)
-            if row is None:
-                self._keep_version(new)
-                self._connection.execute(insert(POLLS).values(poll_id=new.poll_id, **self._fresh(new)))
-                added.append(new.poll_id)
-                continue
-            changes = self._changes(row, new)
-            if not changes:
-                continue
-            self._keep_version(new)
-            self._set(new.poll_id, changes)
-            (returned if row.status == PollStatus.removed else edited).append(new.poll_id)
+            if row is not None and (changes := self._changes(row, new)):
+                self._set(new.poll_id, changes)
+                (returned if row.status == PollStatus.removed else edited).append(new)
+        if added:
+            self._connection.execute(insert(POLLS), [{"poll_id": new.poll_id, **self._fresh(new)} for new in added])
+        self._keep_versions([*added, *edited, *returned])
         removed = [name for name, row in rows.items() if name not in wanted and row.status != PollStatus.removed]
         for name in removed:
             self._set(
                 name, {"status": PollStatus.removed, "next_due_at": None, "next_start_at": None, "asked_at": None}
             )
-        return PollChanges(tuple(added), tuple(edited), tuple(removed), tuple(returned))
+        return PollChanges(_ids(added), _ids(edited), tuple(removed), _ids(returned))
 
     def _fresh(self, new: PollDefinition) -> dict[str, Any]:
         return {
@@ -94,18 +206,24 @@ class PollStatements:
             changes.update(next_due_at=new.first_due_at, next_start_at=new.first_start_at)
         return changes
 
-    def _keep_version(self, new: PollDefinition) -> None:
-        key = and_(POLL_VERSIONS.c.poll_id == new.poll_id, POLL_VERSIONS.c.definition_version == new.definition_version)
-        if self._connection.execute(select(POLL_VERSIONS.c.poll_id).where(key)).first() is None:
-            self._connection.execute(
-                insert(POLL_VERSIONS).values(
-                    poll_id=new.poll_id,
-                    definition_version=new.definition_version,
-                    condition_version=new.condition_version,
-                    definition=new.definition,
-                    first_seen_at=self._now,
-                )
-            )
+    def _keep_versions(self, definitions: list[PollDefinition]) -> None:
+        if not definitions:
+            return
+        known = select(POLL_VERSIONS.c.poll_id, POLL_VERSIONS.c.definition_version)
+        kept = {(row.poll_id, row.definition_version) for row in self._connection.execute(known)}
+        versions = [
+            {
+                "poll_id": new.poll_id,
+                "definition_version": new.definition_version,
+                "condition_version": new.condition_version,
+                "definition": new.definition,
+                "first_seen_at": self._now,
+            }
+            for new in definitions
+            if (new.poll_id, new.definition_version) not in kept
+        ]
+        if versions:
+            self._connection.execute(insert(POLL_VERSIONS), versions)
 
     def _set(self, poll_id: str, values: dict[str, Any]) -> bool:
         statement = update(POLLS).where(POLLS.c.poll_id == poll_id)
@@ -113,113 +231,73 @@ class PollStatements:
 
     # leases
 
-    def _may_start(self) -> Any:
-        free = or_(POLLS.c.lease_owner.is_(None), POLLS.c.lease_until <= self._now)
-        due = and_(POLLS.c.status == PollStatus.active, POLLS.c.next_start_at <= self._now)
-        asked = and_(POLLS.c.status.in_(_RUNNABLE), POLLS.c.asked_at.is_not(None))
-        return and_(free, or_(due, asked))
-
     def due_count(self) -> int:
-        return int(
-            self._connection.execute(select(func.count()).select_from(POLLS).where(self._may_start())).scalar_one()
-        )
+        return int(self._connection.execute(_DUE_COUNT, _giving(now=self._now)).scalar_one())
 
     def lease_due(
         self, owner: str, length: timedelta, limit: int, wanted: Callable[[str, str], bool]
     ) -> list[PollLease]:
-        waiting = (
-            select(POLLS)
-            .where(self._may_start())
-            .order_by(POLLS.c.asked_at.is_(None), POLLS.c.priority, POLLS.c.next_start_at, POLLS.c.poll_id)
-            .with_for_update(skip_locked=True)
-        )
         until = self._now + length
         leases: list[PollLease] = []
-        rows = self._connection.execute(waiting)
-        for row in rows:
-            if len(leases) >= limit:
-                break
-            if not wanted(row.poll_id, row.definition_version):
-                continue
-            taken = self._connection.execute(
-                update(POLLS)
-                .where(POLLS.c.poll_id == row.poll_id, POLLS.c.fence == row.fence, self._may_start())
-                .values(lease_owner=owner, lease_until=until, fence=row.fence + 1, updated_at=self._now)
-            )
-            if taken.rowcount != 1:
-                continue
-            by_hand = row.asked_at is not None
-            leases.append(
-                PollLease(
-                    poll_id=row.poll_id,
-                    owner=owner,
+        passed_over = 0
+        while len(leases) < limit:
+            size = limit - len(leases)
+            page = _giving(now=self._now, size=size, passed_over=passed_over)
+            rows = self._connection.execute(_WAITING, page).all()
+            for row in rows:
+                if not wanted(row.poll_id, row.definition_version):
+                    passed_over += 1
+                    continue
+                lease = _giving(
+                    held_poll=row.poll_id,
+                    held_fence=row.fence,
                     fence=row.fence + 1,
+                    owner=owner,
                     until=until,
-                    due_at=row.asked_at if by_hand else row.next_due_at,
-                    start_at=row.asked_at if by_hand else row.next_start_at,
-                    by_hand=by_hand,
-                    leased_at=self._now,
-                    failure_count=row.failure_count,
-                    fatal_count=row.fatal_count,
-                    cursor=row.cursor,
-                    watermark=row.watermark,
+                    now=self._now,
                 )
-            )
-        rows.close()
+                if self._connection.execute(_LEASE, lease).rowcount == 1:
+                    leases.append(_lease(row, owner, until, self._now))
+            if len(rows) < size:
+                break
         return leases
-
-    def _held(self, lease: PollLease) -> Any:
-        return and_(POLLS.c.poll_id == lease.poll_id, POLLS.c.lease_owner == lease.owner, POLLS.c.fence == lease.fence)
 
     def extend(self, lease: PollLease, length: timedelta) -> datetime | None:
         until = self._now + length
-        done = self._connection.execute(update(POLLS).where(self._held(lease)).values(lease_until=until))
+        done = self._connection.execute(_EXTEND, {**_held(lease), **_giving(until=until)})
         return until if done.rowcount == 1 else None
 
     def postpone(self, lease: PollLease, start_at: datetime) -> bool:
-        done = self._connection.execute(
-            update(POLLS)
-            .where(self._held(lease))
-            .values(lease_owner=None, lease_until=None, next_start_at=start_at, updated_at=self._now)
-        )
+        done = self._connection.execute(_POSTPONE, {**_held(lease), **_giving(start_at=start_at, now=self._now)})
         return done.rowcount == 1
 
     def finish(self, lease: PollLease, end: OccurrenceEnd) -> bool:
-        polls = POLLS.c
-        values: dict[str, Any] = {
-            "lease_owner": None,
-            "lease_until": None,
-            "last_run_at": polls.last_run_at if end.skipped else lease.leased_at,
-            "next_due_at": end.next_due_at,
-            "next_start_at": end.next_start_at,
-            "last_note": end.note,
-            "occurrence_count": polls.occurrence_count + 1,
-            "checked_count": polls.checked_count + end.checked,
-            "matched_count": polls.matched_count + end.matched,
-            "changed_count": polls.changed_count + end.changed,
-            "claimed_count": polls.claimed_count + end.claimed,
-            "updated_at": self._now,
-        }
-        if lease.by_hand:
-            # Asked for again while it ran: that wish stays.
-            values["asked_at"] = case((polls.asked_at == lease.due_at, null()), else_=polls.asked_at)
-        if end.ok and not end.skipped:
-            values |= {"last_ok_at": self._now, "failing_since": None, "failure_count": 0, "fatal_count": 0}
-            values["last_error"] = None
-        elif not end.ok:
-            values |= {
-                "failing_since": func.coalesce(polls.failing_since, lease.leased_at),
-                "failure_count": polls.failure_count + 1,
-                "fatal_count": polls.fatal_count + (1 if end.fatal else 0),
-                "last_error": end.error,
-            }
-        if end.disabled_reason is not None:
-            values |= {"status": PollStatus.disabled, "disabled_reason": end.disabled_reason}
-        if end.cursor is not None:
-            values["cursor"] = end.cursor
-        if end.watermark is not None:
-            values["watermark"] = end.watermark
-        done = self._connection.execute(update(POLLS).where(self._held(lease)).values(**values))
+        statement, names = _finish_statement(
+            ok=end.ok,
+            skipped=end.skipped,
+            by_hand=lease.by_hand,
+            disabled=end.disabled_reason is not None,
+            cursor=end.cursor is not None,
+            watermark=end.watermark is not None,
+        )
+        values = _held(lease) | _giving(
+            now=self._now,
+            leased_at=lease.leased_at,
+            due_at=lease.due_at,
+            next_due_at=end.next_due_at,
+            next_start_at=end.next_start_at,
+            note=end.note,
+            error=end.error,
+            fatal=int(end.fatal),
+            disabled_reason=end.disabled_reason,
+            cursor=end.cursor,
+            watermark=end.watermark,
+            checked=end.checked,
+            matched=end.matched,
+            changed=end.changed,
+            claimed=end.claimed,
+        )
+        done = self._connection.execute(statement, {name: values[name] for name in names})
         if done.rowcount != 1:
             return False
         if end.record:

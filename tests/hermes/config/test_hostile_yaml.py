@@ -76,7 +76,10 @@ def test_keys_are_always_text():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: !!python/object/apply:os.system [id]", "f.yaml:1:4: tag `tag:yaml.org,2002:python/object/apply:os.system` is"),
+        (
+            "a: !!python/object/apply:os.system [id]",
+            "f.yaml:1:4: tag `tag:yaml.org,2002:python/object/apply:os.system` is",
+        ),
         ("a: !mine x", "f.yaml:1:4: tag `!mine` is not allowed"),
         ("a: !!str x", "f.yaml:1:4: tag"),
         ("a: !!binary aGk=", "f.yaml:1:4: tag"),

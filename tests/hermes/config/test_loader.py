@@ -38,7 +38,12 @@ enabled: false
     assert poll.stop.max_consecutive_failures == 7
     assert poll.action.args == {"loud": True}
     policy = poll.claim_policy(shared=True)
-    assert (policy.at_once, policy.restart_on_edit, policy.read_body, policy.write_result) == (False, False, True, False)
+    assert (policy.at_once, policy.restart_on_edit, policy.read_body, policy.write_result) == (
+        False,
+        False,
+        True,
+        False,
+    )
     assert policy.comment_on == {"failed", "retry"}
     assert policy.shared
 
@@ -109,7 +114,10 @@ def test_a_board_that_does_not_exist_is_named_with_those_that_do(folder, poll_te
         ("judge: {condition: x, model: y}", "5:1: judging by a model (`judge`) is not supported in this version"),
         ("budget: {run_usd: 0.5}", "5:1: budgets (`budget`) is not supported in this version"),
         ("stop: {until: 2027-01-01}", "5:8: stopping at a date (`stop.until`) is not supported in this version"),
-        ("claim: {lease: 15}", "5:16: expected a duration such as 20s, 15m, 1h30m or 2d (a number needs its unit), got 15"),
+        (
+            "claim: {lease: 15}",
+            "5:16: expected a duration such as 20s, 15m, 1h30m or 2d (a number needs its unit), got 15",
+        ),
         ("claim: {max_concurrent: 5, max_open: 2}", "5:1: max_open may not be less than max_concurrent"),
         ("enabled: yes", "5:10: expected true or false, got yes"),
         ("priority: '3'", '5:11: expected a whole number, got "3"'),
@@ -129,10 +137,13 @@ def test_wrong_values_are_said_in_plain_words(folder, poll_text, line, said):
 @pytest.mark.parametrize(
     ("schedule", "said"),
     [
-        ("{every: 12:30}", "3:19: expected a duration such as 20s, 15m, 1h30m or 2d (a number needs its unit), got 12:30"),
+        (
+            "{every: 12:30}",
+            "3:19: expected a duration such as 20s, 15m, 1h30m or 2d (a number needs its unit), got 12:30",
+        ),
         ("{every: 0s}", "3:19: must be between 1s and 366d, got 0s"),
         ("{every: 10m, cron: '0 9 * * *'}", "3:1: expected one of `every` and `cron`"),
-        ("{cron: '0 9 * *'}", "3:18: expected 5 fields (minute hour day month weekday), got 4, got \"0 9 * *\""),
+        ("{cron: '0 9 * *'}", '3:18: expected 5 fields (minute hour day month weekday), got 4, got "0 9 * *"'),
         ("{cron: '61 9 * * *'}", "3:18: not a cron expression: bad minute in '61 9 * * *', got \"61 9 * * *\""),
         ("{cron: '0 0 31 2 *'}", "3:18: not a cron expression: bad day-of-month in '0 0 31 2 *', got \"0 0 31 2 *\""),
         (

@@ -56,7 +56,12 @@ def test_a_variable_that_is_not_set_is_one_problem_and_not_two(folder, environ):
 
 @pytest.mark.parametrize(
     "fields",
-    ["token: hunter2hunter2", 'token: "hunter2hunter2"', 'token: "${NOPE:-hunter2hunter2}"', "token: ntn_hunter2hunter2"],
+    [
+        "token: hunter2hunter2",
+        'token: "hunter2hunter2"',
+        'token: "${NOPE:-hunter2hunter2}"',
+        "token: ntn_hunter2hunter2",
+    ],
 )
 def test_a_secret_in_the_file_is_refused_and_not_repeated(folder, fields):
     folder.write("hermes.yaml", connection(fields))
@@ -116,7 +121,7 @@ def test_what_comes_from_the_environment_is_never_shown_in_an_error(folder, poll
 
 def test_numbers_and_truth_values_may_come_from_the_environment(folder, poll_text):
     folder.environ |= {"N": "4", "ON": "false", "WAIT": "2h"}
-    folder.poll(poll_text + "claim: {max_attempts: \"${N}\", lease: \"${WAIT}\"}\nenabled: ${ON}\n")
+    folder.poll(poll_text + 'claim: {max_attempts: "${N}", lease: "${WAIT}"}\nenabled: ${ON}\n')
     poll = folder.load().polls["tasks"]
     assert (poll.claim.max_attempts, poll.enabled) == (4, False)
     folder.poll(poll_text + 'claim: {max_attempts: "${N}0"}\n')
