@@ -75,8 +75,12 @@ def _comment_on_edit(work: Work, run: Run, card: Card) -> None:
 
 
 def _comment_on_snooze(work: Work, run: Run) -> None:
-    if run.state is not RunState.waiting or run.reason is None or "snooze" not in work.policy.comment_on:
+    if run.state is not RunState.waiting or "snooze" not in work.policy.comment_on:
         return
+    with work.store.read() as uow:
+        timeline = uow.runs.timeline(run.id)
+    if not timeline or timeline[-1].what != "snooze":
+        return  # it sleeps in a delay, or awaits another run
     until = run.due_at.isoformat(timespec="minutes") if run.due_at else "later"
     text = f"Waiting until {until}: {run.reason}"
     write_text(

@@ -180,3 +180,47 @@ def test_a_cancelled_run_leaves_no_card_in_progress(team, hermes) -> None:
     shown = team.card(card_id)
     assert shown.status is CardStatus.failed
     assert "wrong customer" in (shown.last_error or "")
+
+
+def test_a_snooze_is_told_in_a_comment_once_and_a_delay_is_not(team, hermes) -> None:
+    hermes.configure(comment_on=frozenset({"snooze"}))
+    card_id = team.add()
+    hermes.poll()
+    (leased,) = hermes.lease()
+    until = team.clock.now() + timedelta(hours=3)
+    with hermes.store.write() as uow:
+        uow.endings.hibernate(leased.lease, team.clock.now() + timedelta(seconds=1), "step 1: delay", what="wait")
+    hermes.desk.tick()
+    assert team.comments(card_id) == []
+    team.clock.advance(timedelta(seconds=2))
+    (leased,) = hermes.lease()
+    with hermes.store.write() as uow:
+        uow.endings.hibernate(leased.lease, until, "the bank is closed", what="snooze")
+    hermes.desk.tick()
+    hermes.desk.tick()
+    assert len(team.comments(card_id)) == 1
+    assert "the bank is closed" in team.comments(card_id)[0]
+    assert team.status(card_id) is CardStatus.in_progress
+
+
+def test_stopping_gives_back_what_nobody_works_on_and_goes_on_after_a_restart(team, hermes) -> None:
+    hermes.configure(max_concurrent=2)
+    ready, asleep = team.add("ready"), team.add("asleep")
+    hermes.poll()
+    for leased in hermes.lease():
+        with hermes.store.write() as uow:
+            if leased.run.object_id == asleep:
+                uow.endings.hibernate(leased.lease, uow.now + timedelta(hours=1), "sleeping")
+            else:
+                uow.leases.hand_back(leased.lease)
+    hermes.desk.close()
+    assert (team.status(ready), team.status(asleep)) == (CardStatus.todo, CardStatus.in_progress)
+    assert hermes.lease() == []
+    hermes.restart("boot-2")
+    hermes.desk.tick()
+    assert team.status(ready) is CardStatus.in_progress
+    hermes.work()
+    hermes.desk.tick()
+    assert team.status(ready) is CardStatus.complete
+    assert len(hermes.runs()) == 2
+    assert team.card(ready).retry_count == 0
