@@ -43,6 +43,7 @@ class Attempts:
     def __init__(self) -> None:
         self._threads = DaemonThreads("hermes-command")
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop_thread: threading.Thread | None = None
         self._mutex = threading.Lock()
 
     def run(
@@ -86,15 +87,19 @@ class Attempts:
         with self._mutex:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name="hermes-loop", daemon=True).start()
+                self._loop_thread = threading.Thread(
+                    target=_serve_loop, args=(self._loop,), name="hermes-loop", daemon=True
+                )
+                self._loop_thread.start()
             return self._loop
 
     def close(self) -> None:
         self._threads.close()
         with self._mutex:
-            loop, self._loop = self._loop, None
-        if loop is not None:
+            loop, self._loop, thread = self._loop, None, self._loop_thread
+        if loop is not None and thread is not None:
             asyncio.run_coroutine_threadsafe(_stop_loop(), loop)
+            thread.join(timeout=1)  # not longer: a blocking command may hold it for ever
 
 
 class _Ticket:
@@ -135,6 +140,11 @@ async def _on_loop(
 async def _awaited(value: Any, info: StepInfo) -> Any:
     step_info.set(info)
     return await value
+
+
+def _serve_loop(loop: asyncio.AbstractEventLoop) -> None:
+    loop.run_forever()
+    loop.close()
 
 
 async def _stop_loop() -> None:

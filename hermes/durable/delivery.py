@@ -36,6 +36,11 @@ from hermes.ports.runs import CancelAsked, NewStep, Pending
 
 T = TypeVar("T")
 
+NO_STEP = 0
+"""Number of a step that will never be made; real ones count from 1."""
+
+_CLINGING: list[Coroutine[Any, Any, Any]] = []
+
 
 class Delivery:
     def __init__(
@@ -56,13 +61,13 @@ class Delivery:
         self._clock = clock
         # What the database found due is due, even where this machine's clock is behind the one that decided.
         self._leased_at = leased.lease.until - settings.lease
-        self._last_recorded = max(self.steps, default=0)
         self._seq = 0
         self._new: list[NewStep] = []
         self._passed: list[int] = []
         self._unawaited: dict[int, CommandHandle[Any]] = {}
         self._refusing: str | None = None
         """Why no further step may be asked for: the run differs from its record, or is being unwound."""
+        self._refusals = 0
         self._context = contextvars.copy_context()
         self._context.run(driving.set, self)
 
@@ -135,24 +140,27 @@ class Delivery:
     def _unwind(self, coroutine: Coroutine[Any, Any, Any]) -> None:
         """Drop a suspended coroutine. Python runs its `finally` blocks; whatever they ask for is refused."""
         self._refusing = self._refusing or "the run is suspended: no step may be asked for while it unwinds"
-        for _ in range(100):
+        for _ in range(3):
             try:
                 self._context.run(coroutine.close)
                 return
             except BaseException:  # noqa: BLE001, S112 - of code that is not going on: awaits again, or raises
                 continue
+        # It catches everything and awaits again. Collecting it would only start that over: it is kept, suspended.
+        _CLINGING.append(coroutine)
 
     # -- what the function asks for, in its own thread, between two awaits
 
     def command(self, command: Command[Any, T], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> CommandHandle[T]:
         args_json = command.arguments.dump(args, kwargs, self.settings.max_bytes)
         handle = CommandHandle(self, self._next(StepKind.command, command.name), command, args_json)
-        self._unawaited[handle.seq] = handle
+        if handle.seq != NO_STEP:
+            self._unawaited[handle.seq] = handle
         return handle
 
     def delay(self, wait: timedelta) -> DelayHandle:
         seq = self._next(StepKind.delay, "delay")
-        if seq not in self.steps:
+        if seq != NO_STEP and seq not in self.steps:
             self._new.append(NewStep(seq, StepKind.delay, "delay", wait=max(wait, timedelta(0))))
         return DelayHandle(self, seq, wait)
 
@@ -161,6 +169,8 @@ class Delivery:
 
     def value(self, name: str, codec: Codec, make: Callable[[], Any]) -> Any:
         seq = self._next(StepKind.value, name)
+        if seq == NO_STEP:
+            raise StepRefused(self._refusing)
         recorded = self.steps.get(seq)
         if recorded is not None and recorded.result_json is not None:
             return codec.load(recorded.result_json)
@@ -173,6 +183,9 @@ class Delivery:
 
     def _next(self, kind: StepKind, name: str) -> int:
         if self._refusing is not None:
+            self._refusals += 1
+            if self._refusals > 10:
+                return NO_STEP  # code that catches this and asks again for ever is left at its next await
             raise StepRefused(self._refusing)
         self._seq += 1
         recorded = self.steps.get(self._seq)
@@ -279,9 +292,9 @@ class Delivery:
     # -- endings
 
     def _returned(self, value: object) -> None:
-        if self._last_recorded > self._seq:
-            lost = self.steps[self._last_recorded]
-            self.differs(self._last_recorded, _named(lost.kind, lost.name), "the function is over before it")
+        lost = next((step for seq, step in sorted(self.steps.items()) if seq > self._seq), None)
+        if lost is not None:
+            self.differs(lost.seq, _named(lost.kind, lost.name), "the function is over before it")
             self._leave_if_refusing()
         if self._unawaited:
             return self._raised(

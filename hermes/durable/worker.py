@@ -126,9 +126,13 @@ class Worker:
         self._stopped.set()
         for _ in range(self.settings.slots):
             self._queue.put(None)
-        self._attempts.close()
+        self.close()
         for thread in self._threads:
             thread.join(timeout=1)
+
+    def close(self) -> None:
+        """Let go of the threads of commands; for a worker that was only ticked, all there is to stop."""
+        self._attempts.close()
 
     def _hand_back(self, held: HeldLease) -> None:
         held.lost = True

@@ -54,11 +54,18 @@ class EngineHarness:
         self.clock = clock
         self.settings = settings or EngineSettings()
         self.outside = Outside()
+        self._workers: list[Worker] = []
         self.worker = self.new_worker()
         self._keys = 0
 
     def new_worker(self) -> Worker:
-        return Worker(self.database, self.clock, self.settings)
+        worker = Worker(self.database, self.clock, self.settings)
+        self._workers.append(worker)
+        return worker
+
+    def close(self) -> None:
+        for worker in self._workers:
+            worker.close()
 
     def enqueue(
         self, what: Function[Any, Any] | Command[Any, Any], /, *, new: dict[str, Any] | None = None, **args: Any

@@ -21,7 +21,9 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
 
 
 @pytest.fixture
-def harness(database: Database) -> EngineHarness:
+def harness(database: Database) -> Iterator[EngineHarness]:
     clock = database.clock
     assert isinstance(clock, FakeClock)
-    return EngineHarness(database, clock)
+    harness = EngineHarness(database, clock)
+    yield harness
+    harness.close()
