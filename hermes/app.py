@@ -212,6 +212,8 @@ class App:
             self.identity.boot_id,
             run,
             metrics=self.metrics,
+            # A poll is as soon taken over from a dead scheduler as a run is from a dead worker.
+            lease=self.configuration.workers.lease,
             executor=executor,
             redact=self.redactor.text,
         )

@@ -72,9 +72,10 @@ class _Armed:
             os.kill(os.getpid(), self._signal[point])
 
 
-def _from_environment() -> Callable[[CrashPoint], None] | None:
+def from_environment() -> Callable[[CrashPoint], None] | None:
+    """What the environment asks for now; a forked process arms it for itself."""
     points, log = os.environ.get("HERMES_CRASH_POINTS", ""), os.environ.get("HERMES_CRASH_LOG")
     return _Armed(points, log) if points or log else None
 
 
-_hit = _from_environment()
+_hit = from_environment()
