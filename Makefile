@@ -1,0 +1,53 @@
+# From a fresh clone with python3.11 (its venv and pip) and git alone: `make demo`, `make test`. Everything is
+# installed into .venv by hash from the lock files; a second run finds it ready and goes straight on.
+
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+UV := $(BIN)/uv pip
+COMPILE := --generate-hashes --no-emit-index-url --universal --python-version 3.11 --no-header --quiet
+RECORDINGS ?= ../shared/notion-recordings
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check crash likeness lock clean
+
+help: ## this list
+	@echo "make TARGET, where TARGET is one of"
+	@sed -n 's/^\([a-z]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+demo: $(READY) ## the main job on a local board, in half a minute (ARGS="--fresh" forgets the last one)
+	$(BIN)/hermes-poll demo $(ARGS)
+
+test: $(READY) ## every test (ARGS="-k name" for some)
+	$(BIN)/pytest $(ARGS)
+
+check: $(READY) ## ruff, mypy, import-linter, pytest
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest $(ARGS)
+
+crash: $(READY) ## the long campaign: processes killed at random and at every crash point
+	$(BIN)/python tests/crash/campaign.py $(ARGS)
+
+likeness: $(READY) ## the local board against recorded Notion traffic (RECORDINGS=folder)
+	$(BIN)/python tests/sources/board/likeness.py $(RECORDINGS) --check $(ARGS)
+
+lock: $(READY) ## write both lock files anew from pyproject.toml (ARGS="--upgrade" for newer versions)
+	$(UV) compile pyproject.toml --group dev $(COMPILE) $(ARGS) --output-file requirements.lock
+	echo uv | $(UV) compile - $(COMPILE) --no-annotate $(ARGS) --output-file requirements-setup.lock
+
+clean: ## remove the environment and what tools left; never anybody's data
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+
+# pip installs uv, uv installs the rest: by itself pip takes minutes where uv takes seconds.
+$(READY): requirements.lock requirements-setup.lock pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is not here: install Python 3.11 (or PYTHON=...)"; exit 1; }
+	@echo "Setting up $(VENV) ..."
+	@$(PYTHON) -m venv $(VENV) || { echo "on Debian and Ubuntu: apt install python3-venv"; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-setup.lock
+	$(UV) sync --quiet --python $(BIN)/python --require-hashes requirements.lock
+	$(UV) install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@touch $@
