@@ -29,9 +29,10 @@ class Database:
     `StoreUnavailable` says that a transaction could not be made for now. Transactions do not nest.
     """
 
-    def __init__(self, url: str, clock: Clock) -> None:
+    def __init__(self, url: str, clock: Clock, *, unit: type[UnitOfWork] = UnitOfWork) -> None:
         self.url = make_url(url)
         self.clock = clock
+        self._unit = unit
         self._wakes: list[Callable[[], None]] = []
         self._writing = threading.local()
         self._gate: SqliteGate | None = None
@@ -66,7 +67,7 @@ class Database:
                 engine.connect().execution_options(hermes_writes=True) as connection,
                 connection.begin(),
             ):
-                unit = UnitOfWork(connection, self._now(connection))
+                unit = self._unit(connection, self._now(connection))
                 yield unit
         finally:
             self._writing.now = False
@@ -77,7 +78,25 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[UnitOfWork]:
         with _unavailable(), self.engine.connect() as connection, connection.begin():
-            yield UnitOfWork(connection, self._now(connection))
+            yield self._unit(connection, self._now(connection))
+
+    @contextmanager
+    def reshaping(self) -> Iterator[Connection]:
+        """One transaction that changes tables, alone: for migrations. Rolled back when the block raises."""
+        with (
+            self._gate.hold(urgent=False) if self._gate else nullcontext(),
+            _unavailable(),
+            self.engine.connect().execution_options(hermes_writes=True) as connection,
+        ):
+            if self._gate is not None:
+                # A table is changed by making it anew, which must not take along the rows that refer to it; and the
+                # pragma does nothing inside a transaction. This connection is not used again.
+                connection.detach()
+                connection.connection.cursor().execute("PRAGMA foreign_keys=OFF")
+            with connection.begin():
+                if self._gate is None:
+                    connection.exec_driver_sql("SELECT pg_advisory_xact_lock(4730921)")
+                yield connection
 
     def subscribe(self, wake: Callable[[], None]) -> Callable[[], None]:
         """Call `wake` after each commit of this process that made a run due; returns what ends that."""

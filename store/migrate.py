@@ -1,14 +1,170 @@
-"""Brings a database to this version's tables."""
+"""Brings a database to this version's tables: whole, or not at all, however many processes start at once.
+
+Migrations run in one transaction of the one writer there may be; whoever comes second finds nothing left to do. A
+database of a newer Hermes is left alone, and so is one that is damaged.
+"""
 
 from __future__ import annotations
 
-from sqlmodel import SQLModel
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, event, inspect
+from sqlalchemy.exc import DatabaseError
 
 import store.tables  # noqa: F401 -- registers the tables
+from hermes.errors import StoreError
 from store.database import Database
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+
+FOLDER = Path(__file__).parent / "migrations"
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """Where a database stands."""
+
+    at: str | None
+    """None: no tables yet."""
+    pending: tuple[str, ...]
+    """Migrations that would bring it up to date, as `0002 what it does`."""
 
 
 def upgrade(database: Database) -> list[str]:
-    """Until the first migration is written: every table that is missing is made."""
-    SQLModel.metadata.create_all(database.engine)
-    return []
+    """Check the file, then apply what is missing; returns the versions applied. Raises StoreError and changes nothing
+    when the database is damaged, newer than this Hermes, or holds tables that no migration has made."""
+    refuse_damaged(database)
+    if not version(database).pending:
+        return []
+    with database.reshaping() as connection:
+        return _apply(connection)
+
+
+def version(database: Database) -> Version:
+    """Reads only. Raises StoreError as `upgrade` does."""
+    with database.read() as unit:
+        at = _current(unit.connection)
+    return Version(at, tuple(f"{step.revision} {step.doc}" for step in _steps_after(at)))
+
+
+def statements(database: Database) -> list[str]:
+    """What `upgrade` would say to the database now, tried in a transaction that is rolled back."""
+    said: list[str] = []
+
+    def listen(_conn: Any, _cursor: Any, statement: str, parameters: Any, _context: Any, _many: bool) -> None:
+        if not statement.lstrip().upper().startswith(("SELECT", "PRAGMA")):
+            said.append(_with_values(statement, parameters))
+
+    try:
+        with database.reshaping() as connection:
+            event.listen(connection, "before_cursor_execute", listen)
+            _apply(connection)
+            event.remove(connection, "before_cursor_execute", listen)
+            raise _Undo
+    except _Undo:
+        return said
+
+
+def refuse_damaged(database: Database) -> None:
+    """SQLite's own quick check. Raises StoreError that says what to do."""
+    if database.url.get_backend_name() != "sqlite":
+        return
+    with _damage_said(database):
+        with database.read() as unit:
+            found = unit.connection.exec_driver_sql("PRAGMA quick_check(3)").scalars().all()
+        if found != ["ok"]:
+            raise StoreError(_damaged(database, "; ".join(map(str, found))))
+
+
+def alembic_config(connection: Connection) -> Config:
+    """Also what `store.migrations.write` uses."""
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(FOLDER).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    config.set_main_option("file_template", "v%%(rev)s_%%(slug)s")
+    config.attributes.update(connection=connection, applied=[])
+    return config
+
+
+class _Undo(Exception):
+    """Rolls a rehearsal back."""
+
+
+def _apply(connection: Connection) -> list[str]:
+    from alembic import command
+
+    if not _steps_after(_current(connection)):
+        return []  # another process was first
+    config = alembic_config(connection)
+    command.upgrade(config, "head")
+    if connection.dialect.name == "sqlite":
+        broken = connection.exec_driver_sql("PRAGMA foreign_key_check").first()
+        if broken is not None:
+            raise StoreError(f"the migration would leave {broken[0]} pointing at missing rows of {broken[2]}")
+    applied: list[str] = config.attributes["applied"]
+    return applied
+
+
+def _current(connection: Connection) -> str | None:
+    tables = set(inspect(connection).get_table_names())
+    if "alembic_version" in tables:
+        found: str | None = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar_one_or_none()
+        return found
+    ours = tables & set(_metadata_tables())
+    if ours:
+        raise StoreError(
+            f"the database has tables ({', '.join(sorted(ours)[:3])}, ...) but no version: a development version or "
+            "another program made it. Move it aside and start again, or name another under `database:`."
+        )
+    return None
+
+
+def _metadata_tables() -> list[str]:
+    from sqlmodel import SQLModel
+
+    return list(SQLModel.metadata.tables)
+
+
+def _steps_after(at: str | None) -> list[Any]:
+    """Migrations after `at`, oldest first."""
+    from alembic.script import ScriptDirectory
+
+    known = list(reversed(list(ScriptDirectory(FOLDER).walk_revisions())))
+    if at is None:
+        return known
+    numbers = [step.revision for step in known]
+    if at not in numbers:
+        raise StoreError(
+            f"the database has version {at}, and this Hermes knows versions up to {numbers[-1]}: a newer Hermes has "
+            "used it. Install that one, or restore a backup from before the upgrade. Nothing was changed."
+        )
+    return known[numbers.index(at) + 1 :]
+
+
+@contextmanager
+def _damage_said(database: Database) -> Iterator[None]:
+    try:
+        yield
+    except DatabaseError as exc:
+        raise StoreError(_damaged(database, str(exc.orig))) from exc
+
+
+def _damaged(database: Database, how: str) -> str:
+    path, how = database.url.database, " ".join(how.split())
+    return (
+        f"the database {path} is damaged ({how}). Stop every Hermes that uses it and move it, its -wal and its -shm "
+        "aside; then restore a backup, or save what can be read (sqlite3 FILE .recover | sqlite3 hermes.db). An empty "
+        "one does not know its claims on the board: hermes-poll board adopt shows them and gives them back."
+    )
+
+
+def _with_values(statement: str, parameters: Any) -> str:
+    text = statement.strip()
+    return f"{text};  -- {parameters!r}" if parameters else f"{text};"
