@@ -99,7 +99,19 @@ def _environment(columns: frozenset[str] | None) -> Any:
     variables |= {f"poll.{name}": kind for name, kind in POLL_FIELDS.items()}
     variables |= {f"record.{name}": _TYPE.DYN for name in _own_columns(columns)}
     variables["now"] = _TYPE.TIMESTAMP
-    return cel.NewEnv(variables=variables, extensions=[ext_strings.ExtStrings()])
+    return cel.NewEnv(variables=variables, functions=[_DATE], extensions=[ext_strings.ExtStrings()])
+
+
+def _instant(text: str) -> datetime:
+    """What a date column holds: a day (its midnight, UTC) or an instant. CEL's own `timestamp()` knows no days."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError as exc:
+        raise ValueError(f"not a date: {text[:40]!r}") from exc
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+
+
+_DATE = cel.FunctionDecl("date", [cel.Overload("date_string", _TYPE.TIMESTAMP, [_TYPE.STRING], False, _instant)])
 
 
 def _own_columns(columns: frozenset[str] | None) -> list[str]:

@@ -104,19 +104,8 @@ def parse_yaml(raw: bytes, shown_as: str) -> tuple[Node, list[Problem]]:
         return _Composer(shown_as, problems).compose(text), problems
     except _Stop as stop:
         problems.append(stop.problem)
-    except MarkedYAMLError as exc:
-        mark = exc.problem_mark or exc.context_mark
-        line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
-        problems.append(
-            Problem(shown_as, line, column, f"is not valid YAML: {_plainly(exc.problem or exc.context or '')}")
-        )
     except YAMLError as exc:
-        position = getattr(exc, "position", None)
-        if isinstance(position, int) and position < len(text):
-            what = f"is not valid YAML: character U+{ord(text[position]):04X} is not allowed"
-            problems.append(_at_offset(shown_as, text, position, what))
-        else:
-            problems.append(Problem(shown_as, 0, 0, f"is not valid YAML: {str(exc).splitlines()[0]}"))
+        problems.append(_syntax_problem(exc, shown_as, text))
     except (RecursionError, ValueError, IndexError, AttributeError) as exc:
         # ruamel leaks these for some malformed input.
         problems.append(Problem(shown_as, 0, 0, f"is not valid YAML ({type(exc).__name__})"))
@@ -126,6 +115,20 @@ def parse_yaml(raw: bytes, shown_as: str) -> tuple[Node, list[Problem]]:
 def _at_offset(shown_as: str, text: str, offset: int, what: str) -> Problem:
     line = text.count("\n", 0, offset) + 1
     return Problem(shown_as, line, offset - (text.rfind("\n", 0, offset) + 1) + 1, what)
+
+
+def _syntax_problem(exc: YAMLError, shown_as: str, text: str) -> Problem:
+    what = "is not valid YAML: "
+    if isinstance(exc, MarkedYAMLError):
+        mark = exc.problem_mark or exc.context_mark
+        line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
+        if mark and text[max(0, mark.index - 1) : mark.index + 1] == "${":
+            return Problem(shown_as, line, column - 1, what + 'inside {...} a reference must be quoted: "${NAME}"')
+        return Problem(shown_as, line, column, what + _plainly(exc.problem or exc.context or ""))
+    position = getattr(exc, "position", None)
+    if isinstance(position, int) and position < len(text):
+        return _at_offset(shown_as, text, position, f"{what}character U+{ord(text[position]):04X} is not allowed")
+    return Problem(shown_as, 0, 0, what + str(exc).splitlines()[0])
 
 
 def _plainly(problem: str) -> str:

@@ -86,7 +86,10 @@ def _visible(value: Any, *, lines: bool) -> Any:
         kept = value if lines else _BREAK.sub(lambda found: "\\n" if found[0] == "\n" else "\\r", value)
         return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", kept)
     if isinstance(value, dict):
-        return {key: _visible(inner, lines=key in ("exception", "stack")) for key, inner in value.items()}
+        return {
+            _visible(key, lines=False): _visible(inner, lines=key in ("exception", "stack"))
+            for key, inner in value.items()
+        }
     if isinstance(value, list):
         return [_visible(inner, lines=False) for inner in value]
     return value

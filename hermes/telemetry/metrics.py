@@ -56,7 +56,10 @@ class Metrics:
             self._values[name] += by
 
     def set(self, name: str, value: float) -> None:
+        """Of a gauge. Raises KeyError for a name that is not published."""
         with self._mutex:
+            if name not in self._values:
+                raise KeyError(name)
             self._values[name] = value
 
     def run_took(self, seconds: float) -> None:

@@ -101,6 +101,7 @@ def test_keys_are_always_text():
         ("a: 'x\nb: 1", "f.yaml:2:5: is not valid YAML"),
         ("a: {b: 1", "is not valid YAML"),
         ("a: @x", "f.yaml:1:4: is not valid YAML"),
+        ("a: {b: ${X}, c: 1}", 'f.yaml:1:8: is not valid YAML: inside {...} a reference must be quoted: "${NAME}"'),
         (b"a: \xff", "f.yaml:1:4: is not UTF-8 text"),
         ("a: x".encode("utf-16"), "is not UTF-8 text"),
     ],
