@@ -104,6 +104,27 @@ def test_two_installations_in_their_first_poll_run_no_card_twice(team) -> None:
     assert team.card(card_id).run_id == (runs[0] + runs[1])[0].id
 
 
+def test_the_read_back_shows_who_won_when_both_had_read_before_either_wrote(team, monkeypatch) -> None:
+    card_id = team.add("contested")
+    first, second = team.installation("first"), team.installation("second")
+    first.desk.ask(first.board)
+    second.desk.ask(second.board)
+    original = first.board.write
+
+    def after_the_second(card, values):
+        monkeypatch.setattr(first.board, "write", original)
+        second.desk.tick()
+        return original(card, values)
+
+    monkeypatch.setattr(first.board, "write", after_the_second)
+    first.desk.tick()
+    team.clock.advance(timedelta(seconds=13))
+    first.desk.tick()
+    second.desk.tick()
+    assert (len(first.runs()), len(second.runs())) == (1, 0)
+    assert team.card(card_id).run_id == first.runs()[0].id
+
+
 def test_a_claim_acknowledged_too_late_is_not_started(team, monkeypatch) -> None:
     shared = team.installation("slow", shared=True)
     card_id = team.add()

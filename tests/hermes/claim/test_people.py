@@ -51,6 +51,7 @@ def test_W5_a_card_moved_when_its_run_had_just_ended_keeps_the_persons_choice(te
 
 
 def test_W5_a_running_card_moved_back_to_todo_stops_then_starts_as_a_new_generation(team, hermes) -> None:
+    hermes.configure(max_concurrent=3)
     card_id = team.add()
     hermes.poll()
     (leased,) = hermes.lease()
