@@ -97,6 +97,10 @@ class Nursery:
             raise RuntimeError("the nursery is gone")
         return started
 
+    def warm(self, config: Path) -> None:
+        """Have the parent read a configuration, so that its children need not import the functions again."""
+        self.start("warm", "nothing", Path(os.devnull), warm=str(config)).wait(60)
+
     def close(self) -> None:
         assert self._parent.stdin is not None  # noqa: S101
         self._parent.stdin.close()
@@ -167,7 +171,17 @@ def _recorder(path: str, port: int) -> int:
     return 0
 
 
-TASKS: dict[str, Callable[..., int]] = {"hermes": _hermes, "prepare": _prepare, "board": _board, "recorder": _recorder}
+def _nothing(warm: str) -> int:
+    return 0
+
+
+TASKS: dict[str, Callable[..., int]] = {
+    "hermes": _hermes,
+    "prepare": _prepare,
+    "board": _board,
+    "recorder": _recorder,
+    "nothing": _nothing,
+}
 
 
 def _run_parent() -> None:
@@ -190,10 +204,19 @@ def _run_parent() -> None:
         if not read:
             break
         *orders, waiting = (waiting + read).split(b"\n")
-        for order in orders:
-            children.add(_fork(json.loads(order)))
+        for order in map(json.loads, orders):
+            if "warm" in order["args"]:
+                _read_configuration(Path(order["args"]["warm"]))
+            children.add(_fork(order))
     for pid in children:
         os.kill(pid, signal.SIGKILL)
+
+
+def _read_configuration(config: Path) -> None:
+    """Opens no database and no connection: those must not be shared by a parent and its children."""
+    from hermes.app import App
+
+    App.load(config).close()
 
 
 def _reap(children: set[int]) -> None:

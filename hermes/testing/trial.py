@@ -120,6 +120,7 @@ class Trial:
         self.outside = [board, recorder]
         for port in (self.board_port, self.recorder_port):
             eventually(f"port {port} answers", partial(_answers, port))
+        self.nursery.warm(self.config)
         prepared = self._start("prepare", "prepare", config=str(self.config))
         if prepared.wait(60) != 0:
             raise RuntimeError(prepared.output.read_text())

@@ -104,11 +104,14 @@ class Storm:
     self_killed: int = 0
     random_kills: int = 0
 
-    def start_one(self, *, armed: bool = True) -> None:
+    def start_one(self, *, armed: bool = True, point: str | None = None) -> None:
+        """`point`: at its first hit; else most processes are given one, and some none."""
         self.started += 1
         log = self.folder / f"points-{self.started:04d}.log"
-        point = self._point() if armed and self.random.random() < 0.75 else None
-        crash = f"{point}:{self.random.choice((1, 1, 2, 3))}" if point else ""
+        hit = 1
+        if armed and point is None and self.random.random() < 0.75:
+            point, hit = self._point(), self.random.choice((1, 1, 2, 3))
+        crash = f"{point}:{hit}" if point else ""
         self.running.append((self.trial.up(crash=crash, log=log), log, point))
 
     def _point(self) -> str:
@@ -151,6 +154,22 @@ class Storm:
                 self.kill_two()
         return time.monotonic() - began
 
+    def aim(self, seconds: float) -> float:
+        """Points that nobody has died at yet: every process is armed with one of them, until none is left."""
+        began = time.monotonic()
+        while (missing := self.missing()) and time.monotonic() < began + seconds:
+            for item in [item for item in self.running if item[0].alive and item[2] not in missing]:
+                item[0].kill()
+                item[0].wait()
+                self.running.remove(item)
+                self.start_one(point=self.random.choice(missing))
+            time.sleep(0.02)
+            self.notice_deaths()
+        return time.monotonic() - began
+
+    def missing(self) -> list[str]:
+        return [point for point in POINTS if not self.at_points[point]]
+
 
 def _last(log: Path) -> str | None:
     lines = log.read_text().split() if log.exists() else []
@@ -176,7 +195,9 @@ def storm(folder: Path, nursery: Nursery, options: argparse.Namespace) -> list[s
             raging.start_one()
         took = raging.rage(options.seconds)
         at_end = Counter(card["Status"] for card in trial.cards().values())
-        say(f"  after {took:.0f} s: {dict(at_end)}")
+        say(f"  after {took:.0f} s: {dict(at_end)}; nobody has died yet at: {' '.join(raging.missing()) or '-'}")
+        if raging.missing():
+            say(f"  aimed at those for {raging.aim(options.seconds):.0f} s more")
         quiet_from = time.monotonic()
         _calm(raging)
         try:
@@ -191,7 +212,7 @@ def storm(folder: Path, nursery: Nursery, options: argparse.Namespace) -> list[s
             if process.wait(60) != 0:
                 found.append(f"{process.name} ended with {process.status} after SIGTERM: {process.output}")
         _report(raging, trial, cards)
-        found += [f"no process died at {point}" for point in POINTS if not raging.at_points[point]]
+        found += [f"no process died at {point}" for point in raging.missing()]
         return found
     finally:
         trial.close()
@@ -230,7 +251,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60.0, help="length of the storm")
     parser.add_argument("--cards", type=int, default=200)
     parser.add_argument("--processes", type=int, default=4)
-    parser.add_argument("--concurrent", type=int, default=12, help="claim.max_concurrent of the poll")
+    parser.add_argument("--concurrent", type=int, default=40, help="claim.max_concurrent of the poll")
     parser.add_argument("--patience", type=float, default=300.0, help="seconds for things to become quiet")
     parser.add_argument("--only", choices=("calls", "storm"), default=None)
     parser.add_argument("--keep", action="store_true", help="keep the folder also when all is well")
