@@ -53,6 +53,10 @@ class Database:
             raise StoreError("SQLite in memory cannot be shared by threads and processes: name a file")
         return Path(self.url.database)
 
+    def exists(self) -> bool:
+        """Whether there is something to read. A SQLite file is made by the first transaction, even one that reads."""
+        return self._gate is None or self._sqlite_path().exists()
+
     @contextmanager
     def write(self, *, urgent: bool = False, durable: bool = True) -> Iterator[UnitOfWork]:
         """One writing transaction; rolled back when the block raises. `urgent` goes before queued writers."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import unicodedata
+from urllib.parse import quote
 
 from hermes.model.key import MAX_KEY, checked_key
-
-_ESCAPED = str.maketrans({"%": "%25", "|": "%7C", **{chr(code): f"%{code:02X}" for code in (*range(32), 127)}})
-
 
 def dedupe_key(
     *,
@@ -38,8 +37,14 @@ def dedupe_key(
     for name, part in parts.items():
         if not part.strip() and name not in ("target", "condition_version"):
             raise ValueError(f"a dedupe key needs {name}")
-    key = "effect|" + "|".join(part.translate(_ESCAPED) for part in parts.values())
+    key = "effect|" + "|".join(map(_escaped, parts.values()))
     if len(key) > MAX_KEY:
         digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
         key = f"{key[: MAX_KEY - 66]}#{digest}"
     return checked_key(key)
+
+
+def _escaped(part: str) -> str:
+    """Percent-encoded where it would not be one visible part: separators, white space, control characters."""
+    composed = unicodedata.normalize("NFC", part)
+    return "".join(one if one.isprintable() and one not in "%| " else quote(one, safe="") for one in composed)
