@@ -9,19 +9,18 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from typing import Any
 
 from cel_expr_python import cel
 from cel_expr_python.ext import ext_strings
 
+from evaluators.cel_words import close_to, place, reason, syntax_error
 from hermes.errors import ConfigError
 from hermes.model.card import Card
 from hermes.model.json import JSON
 from hermes.ports.filter import FilterError
 
 MAX_LENGTH = 10_000
-_ISO = "%Y-%m-%dT%H:%M:%SZ"
 _TYPE = cel.Type
 _PROPERTIES = _TYPE.Map(_TYPE.STRING, _TYPE.DYN)
 
@@ -45,13 +44,13 @@ FIELDS: Mapping[str, Any] = {
 POLL_FIELDS: Mapping[str, Any] = {"id": _TYPE.STRING, "owner": _TYPE.STRING, "workspace": _TYPE.STRING}
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_ERROR = re.compile(r"ERROR: <input>:(\d+):(\d+): (.*?)(?=\n \||\nERROR: |\s*\[[A-Z_]+\]\s*$|$)", re.DOTALL)
-_UNDECLARED = re.compile(r"undeclared reference to '(?P<name>[^']*)'")
 _PROPERTY = re.compile(
     r"""\brecord\.properties(?:\[\s*(?P<quote>["'])(?P<key>(?:(?!(?P=quote))[^\\])*)(?P=quote)\s*\]"""
     r"""|\.(?P<name>[A-Za-z_]\w*))"""
 )
 _HAS_FIELD = re.compile(r"\bhas\(\s*(record\.(?!properties\b)\w+)\s*\)")
+_LITERAL = re.compile(r"""\"{3}.*?\"{3}|'{3}.*?'{3}|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|//[^\n]*""", re.DOTALL)
+"""Texts and comments."""
 _REGEX = re.compile(r"""\.matches\(\s*(r?)(["'])((?:(?!\2)[^\\]|\\.)*)\2\s*\)""")
 
 
@@ -66,11 +65,11 @@ class CelFilter:
             result = self._expression.eval(data=_values(record, poll, now, self._columns))
             kind, value = result.type(), result.value()
         except RuntimeError as exc:
-            raise FilterError(_reason(str(exc)), record_id=record.id) from exc
+            raise FilterError(reason(str(exc)), record_id=record.id) from exc
         if kind == _TYPE.BOOL:
             return bool(value)
         if kind == _TYPE.ERROR:
-            raise FilterError(_reason(str(value)), record_id=record.id)
+            raise FilterError(reason(str(value)), record_id=record.id)
         raise FilterError(f"the filter gives {kind.name().lower()}, not true or false", record_id=record.id)
 
 
@@ -87,7 +86,7 @@ class CelCompiler:
         try:
             expression = _environment(names).compile(text)
         except RuntimeError as exc:
-            raise _syntax_error(text, str(exc), names) from exc
+            raise syntax_error(str(exc), [*FIELDS, *_own_columns(names)], list(POLL_FIELDS)) from exc
         kind = expression.return_type()
         if kind not in (_TYPE.BOOL, _TYPE.DYN):
             raise ConfigError(f"the expression gives {kind.name().lower()}, not true or false", where="1:1")
@@ -162,88 +161,28 @@ def _clean(text: str) -> str:
 
 def _refuse_traps(text: str, columns: frozenset[str] | None) -> None:
     """What CEL accepts and nobody means."""
-    trap = _HAS_FIELD.search(text)
-    if trap:
-        raise ConfigError(f"every card has `{trap[1]}`: write `{trap[1]} != null`", where=_place(text, trap.start()))
-    for found in _REGEX.finditer(text):
+    quoted = [found.span() for found in _LITERAL.finditer(text)]
+
+    def outside(found: re.Match[str]) -> bool:
+        return not any(start <= found.start() < end for start, end in quoted)
+
+    for found in filter(outside, _HAS_FIELD.finditer(text)):
+        message = f"every card has `{found[1]}`: write `{found[1]} != null`"
+        raise ConfigError(message, where=place(text, found.start()))
+    for found in filter(outside, _REGEX.finditer(text)):
         problem = _bad_regex(found[0])
         if problem:
-            raise ConfigError(f"not a regular expression that RE2 knows: {problem}", where=_place(text, found.start(3)))
-    if columns is None:
-        return
-    for found in _PROPERTY.finditer(text):
+            message = f"not a regular expression that RE2 knows: {problem}"
+            raise ConfigError(message, where=place(text, found.start(3)))
+    for found in filter(outside, _PROPERTY.finditer(text)) if columns is not None else ():
         name = found["key"] if found["key"] is not None else found["name"]
-        if name not in columns:
-            hint = _close(name, columns)
+        if columns is not None and name not in columns:
             shown = ", ".join(sorted(columns))
-            raise ConfigError(
-                f"the board has no column `{name}`.{hint} (columns: {shown})", where=_place(text, found.start())
-            )
+            message = f"the board has no column `{name}`.{close_to(name, columns)} (columns: {shown})"
+            raise ConfigError(message, where=place(text, found.start()))
 
 
 def _bad_regex(call: str) -> str | None:
     """Tries a pattern on the empty text: CEL reads it only when it is used."""
     result = cel.NewEnv().compile(f'""{call}').eval(data={})
-    return _reason(str(result.value())) if result.type() == _TYPE.ERROR else None
-
-
-def _syntax_error(text: str, message: str, columns: frozenset[str] | None) -> ConfigError:
-    found = _ERROR.search(message)
-    if found is None:
-        if "Iteration budget" in message or "recursion limit" in message:
-            return ConfigError("the expression is too much work: fewer nested parts or comprehensions", where="1:1")
-        return ConfigError(f"not a CEL expression: {_reason(message)}", where="1:1")
-    line, column, what = int(found[1]), int(found[2]), found[3].strip()
-    unknown = _UNDECLARED.search(what)
-    if unknown:
-        name = unknown["name"]
-        if name.startswith("record.") or name == "record":
-            # The column reported is that of the dot.
-            known = [*FIELDS, *_own_columns(columns)]
-            missing = name.removeprefix("record").removeprefix(".")
-            if not missing:
-                return ConfigError('write `record.title`, or `record.properties["Name"]`', where=f"{line}:{column}")
-            hint = _close(missing, known)
-            what = (
-                f'`record` has no `{missing}`.{hint} (known: {", ".join(known)}; columns as record.properties["..."])'
-            )
-            return ConfigError(what, where=f"{line}:{max(1, column - len('record'))}")
-        if name.startswith("poll."):
-            what = f"`poll` has no `{name.removeprefix('poll.')}` (known: {', '.join(POLL_FIELDS)})"
-            return ConfigError(what, where=f"{line}:{max(1, column - len('poll'))}")
-        return ConfigError(f"`{name}` is not known (known: record, poll, now; quote texts)", where=f"{line}:{column}")
-    if "no matching overload" in what:
-        applied = re.search(r"for '_?([^']*?)_?' applied to '\((.*)\)'", what)
-        if applied:
-            kinds = applied[2].replace("google.protobuf.", "")
-            what = f"`{applied[1]}` cannot be used on ({kinds})"
-    elif "Syntax error" in what:
-        what = "not a CEL expression: " + re.sub(r" expecting \{.*", "", what).replace("Syntax error: ", "").replace(
-            "'<EOF>'", "the end"
-        )
-    return ConfigError(what, where=f"{line}:{column}")
-
-
-def _close(word: str, known: Collection[str]) -> str:
-    folded = {name.casefold(): name for name in known}
-    close = get_close_matches(word.casefold(), folded, n=1, cutoff=0.6)
-    return f" Did you mean `{folded[close[0]]}`?" if close else ""
-
-
-def _place(text: str, offset: int) -> str:
-    return f"{text.count(chr(10), 0, offset) + 1}:{offset - text.rfind(chr(10), 0, offset)}"
-
-
-def _reason(message: str) -> str:
-    """CEL's message without its codes, and with the cure for the usual one."""
-    plain = re.sub(r"^[A-Z_]+: ", "", message)
-    plain = re.sub(r"\s*\[[A-Z_]+\]$", "", plain).strip()[:300]
-    overload = re.search(r"No matching overloads found : (?:_?([^\s(]*?)_?)\((.*)\)$", plain)
-    if "null_type" in plain:
-        return f"a value is empty ({plain.removeprefix('No matching overloads found : ')}): test `!= null` first"
-    if overload:
-        return f"`{overload[1]}` cannot be used on ({overload[2]})"
-    missing = re.match(r'Key not found in map : "(.*)"', plain)
-    if missing:
-        return f'the card has no column "{missing[1]}": test `"{missing[1]}" in record.properties` first'
-    return plain
+    return reason(str(result.value())) if result.type() == _TYPE.ERROR else None

@@ -316,7 +316,11 @@ class _Reader:
         return file
 
     def _shown(self, path: Path) -> str:
-        return str(Path(self._folder.name) / path.relative_to(self._folder))
+        """The file as the operator would write it: as the folder was given, else from where they stand."""
+        if not path.is_absolute():
+            return str(path)
+        here = Path.cwd()
+        return str(path.relative_to(here) if path.is_relative_to(here) else path.relative_to(self._folder.parent))
 
 
 @dataclass(frozen=True, slots=True)

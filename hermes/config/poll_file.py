@@ -70,9 +70,10 @@ class Claim(Section):
     """Give the page's body to the action: one call more a card."""
     write_result: Flag = True
     """Append the result to the page: one call more a card."""
-    comment_on: tuple[
-        Literal["succeeded", "refused", "failed", "parked", "cancelled", "retry", "snooze"], ...
-    ] = ("failed", "parked")
+    comment_on: tuple[Literal["succeeded", "refused", "failed", "parked", "cancelled", "retry", "snooze"], ...] = (
+        "failed",
+        "parked",
+    )
     """Endings and moments that a comment is written for: one call each."""
 
     @model_validator(mode="before")

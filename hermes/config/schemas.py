@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import models_json_schema
@@ -27,10 +27,14 @@ _OPEN_TEXT = ({"type": "string"}, {"type": "string", "format": "password", "writ
 
 
 def schema_for_polls(models: Models) -> dict[str, Any]:
-    schema, refs = _schema(PollFile, "One poll of Hermes: when it looks, at what, and what it does.", {"source": models.sources, "action": models.actions})
+    schema, refs = _schema(
+        PollFile,
+        "One poll of Hermes: when it looks, at what, and what it does.",
+        {"source": models.sources, "action": models.actions},
+    )
     schema["properties"]["source"] = _one_of(refs["source"])
     schema["properties"]["action"] = _one_of(refs["action"])
-    return _with_references(schema)
+    return cast(dict[str, Any], _with_references(schema))
 
 
 def schema_for_hermes(models: Models) -> dict[str, Any]:
@@ -40,7 +44,7 @@ def schema_for_hermes(models: Models) -> dict[str, Any]:
         names = schema["properties"][section]["patternProperties"]
         schema["properties"][section]["patternProperties"] = {name: _one_of(refs[section]) for name in names}
         schema["properties"][section]["additionalProperties"] = False
-    return _with_references(schema)
+    return cast(dict[str, Any], _with_references(schema))
 
 
 def write_schemas(folder: Path, models: Models) -> list[Path]:

@@ -86,7 +86,7 @@ class ConfigWatcher:
             everything = tuple(sorted(before.polls))
             return Reload(before, (), (), (), everything, restart_needed=False, problems=reading.problems)
         polls = {**new.polls, **{name: before.polls[name] for name in kept}}
-        after = replace(new, polls=dict(sorted(polls.items())))
+        after = replace(new, polls=dict(sorted(polls.items())), secrets=new.secrets | before.secrets)
         self.current = after
         edited = sorted(
             name

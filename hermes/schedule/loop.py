@@ -10,10 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 
 import structlog
 
@@ -38,6 +39,7 @@ _log = structlog.get_logger(__name__)
 class _Working:
     lease: PollLease
     since: datetime
+    lost: bool = False
 
 
 class Scheduler:
@@ -85,9 +87,11 @@ class Scheduler:
 
     # the loop
 
-    def tick(self) -> int:
-        """Start what is due; returns how many occurrences. With an executor it waits for none of them."""
+    def tick(self, only: Collection[str] | None = None) -> int:
+        """Start what is due; returns how many occurrences. With an executor it waits for none of them. `only`: of these
+        polls, for those who want them once."""
         self._keep_alive()
+        polls = self._polls if only is None else {name: self._polls[name] for name in only if name in self._polls}
         started = 0
         while not self._stopping:
             free = self._slots - len(self._working) if self._executor else self._slots
@@ -99,11 +103,11 @@ class Scheduler:
             if not due:
                 break
             with self._store.write() as unit:
-                leases = unit.polls.lease_due(self._owner, self._lease, free, self._knows)
+                leases = unit.polls.lease_due(self._owner, self._lease, free, partial(self._may_run, polls))
             if not leases:
                 break
             for lease in leases:
-                started += self._start(lease)
+                started += self._start(polls[lease.poll_id], lease)
         return started
 
     def stop(self) -> None:
@@ -115,12 +119,12 @@ class Scheduler:
         with self._changed:
             return self._changed.wait_for(lambda: not self._working, timeout=seconds)
 
-    def _knows(self, poll_id: str, version: str) -> bool:
-        poll = self._polls.get(poll_id)
+    def _may_run(self, polls: Mapping[str, PollConfig], poll_id: str, version: str) -> bool:
+        """Another process may have read a newer file: what this one does not know as it is, it leaves alone."""
+        poll = polls.get(poll_id)
         return poll is not None and poll.definition_version == version and poll_id not in self._working
 
-    def _start(self, lease: PollLease) -> int:
-        poll = self._polls[lease.poll_id]
+    def _start(self, poll: PollConfig, lease: PollLease) -> int:
         if self._is_late(poll, lease):
             if poll.schedule.misfire.policy == "skip":
                 self._skip(poll, lease)
@@ -134,14 +138,21 @@ class Scheduler:
             return 1
         with self._changed:
             self._working[poll.id] = _Working(lease, lease.leased_at)
-        future = self._executor.submit(self._work, poll, lease)
+        try:
+            future = self._executor.submit(self._work, poll, lease)
+        except RuntimeError:  # the executor is shut down: the lease runs out and the occurrence is another's
+            self._forget(poll.id)
+            return 0
         future.add_done_callback(lambda done: self._ended(poll.id, done))
         return 1
 
-    def _ended(self, poll_id: str, done: Future[None]) -> None:
+    def _forget(self, poll_id: str) -> None:
         with self._changed:
             self._working.pop(poll_id, None)
             self._changed.notify_all()
+
+    def _ended(self, poll_id: str, done: Future[None]) -> None:
+        self._forget(poll_id)
         if not done.cancelled() and (error := done.exception()) is not None:
             _log.error("occurrence could not be noted", poll_id=poll_id, exc_info=error)
 
@@ -250,13 +261,16 @@ class Scheduler:
         with self._store.read() as unit:
             now = unit.now
         for poll_id, entry in working.items():
-            if entry.lease.until - now > self._lease / 2 or now - entry.since > LONGEST:
+            if entry.lost or entry.lease.until - now > self._lease / 2 or now - entry.since > LONGEST:
                 continue
             with self._store.write(urgent=True) as unit:
                 until = unit.polls.extend(entry.lease, self._lease)
+            held = (
+                replace(entry, lost=True) if until is None else replace(entry, lease=replace(entry.lease, until=until))
+            )
             with self._changed:
-                if until is not None and poll_id in self._working:
-                    self._working[poll_id] = replace(entry, lease=replace(entry.lease, until=until))
+                if poll_id in self._working:
+                    self._working[poll_id] = held
 
     # people
 

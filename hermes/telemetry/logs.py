@@ -25,6 +25,8 @@ FIELDS = (
 )
 """The fields that tie a line to what it is about. `claim_id` is run id and fence."""
 
+LONGEST = 20_000
+"""Characters of one value; a card may hold more than anybody wants in a log."""
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _BREAK = re.compile(r"[\r\n]")
 
@@ -83,6 +85,7 @@ def _harmless(_logger: Any, _method: str, event: Any) -> Any:
 def _visible(value: Any, *, lines: bool) -> Any:
     """Control and direction characters are shown, not sent. Only a traceback keeps its lines."""
     if isinstance(value, str):
+        value = value if len(value) <= LONGEST else f"{value[:LONGEST]}… ({len(value) - LONGEST:,} more characters)"
         kept = value if lines else _BREAK.sub(lambda found: "\\n" if found[0] == "\n" else "\\r", value)
         return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", kept)
     if isinstance(value, dict):
@@ -118,5 +121,7 @@ def _route_standard_logging(level: str) -> None:
     root.addHandler(_ToStructlog())
     root.setLevel(logging.WARNING if level != "debug" else logging.INFO)
     # httpx logs every URL at INFO, notion-client bodies at DEBUG: never.
-    for name in ("httpx", "httpcore", "notion_client", "urllib3", "apscheduler", "apprise"):
+    for name in ("httpx", "httpcore", "notion_client", "urllib3", "apprise"):
         logging.getLogger(name).setLevel(logging.WARNING)
+    # It warns whenever a tick is still running when the next is due, which is what we want it to skip.
+    logging.getLogger("apscheduler").setLevel(logging.ERROR)

@@ -18,7 +18,8 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b(?:ntn|secret|sk|xox[abprs]|ghp|gho|github_pat|whsec)[_-][A-Za-z0-9_\-]{8,}"), MASK),
     (re.compile(r"\b(Bearer|Basic)\s+[A-Za-z0-9._~+/=\-]{6,}", re.IGNORECASE), rf"\1 {MASK}"),
     (re.compile(r"(://)[^/\s:@'\"]*:[^/\s@'\"]+@"), rf"\1{MASK}@"),
-    (re.compile(r"\beyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]*"), MASK),
+    # Not after a character of its own alphabet: else a text of many `eyJ-` would be searched from each of them.
+    (re.compile(r"(?<![A-Za-z0-9_\-])eyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]*"), MASK),
     (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)", re.DOTALL), MASK),
     (
         re.compile(

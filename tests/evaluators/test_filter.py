@@ -48,6 +48,14 @@ def matches(text: str, columns=None, **changes) -> bool:
     return CelCompiler().compile(text, columns).matches(card(**changes), POLL, NOW)
 
 
+def answer(text: str) -> bool | ConfigError | FilterError:
+    """Whatever else is raised is a bug."""
+    try:
+        return matches(text)
+    except (ConfigError, FilterError) as error:
+        return error
+
+
 def refused(text: str, columns=None) -> ConfigError:
     with pytest.raises(ConfigError) as caught:
         CelCompiler().compile(text, columns)
@@ -62,7 +70,7 @@ def undecided(text: str, columns=None, **changes) -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "answer"),
+    ("text", "expected"),
     [
         ('record.priority in ["High", "Urgent"] && size(record.title) > 0', True),
         ('record.priority == "Low"', False),
@@ -88,14 +96,16 @@ def undecided(text: str, columns=None, **changes) -> str:
         ('has(record.properties.Nope) && record.properties.Nope == "x"', False),
         ('!("Nope" in record.properties)', True),
         ("record.edited_by == null", True),
+        ('record.title != "has(record.title)" // and has(record.title)', True),
+        ("record.title != '.matches(\"(\")'", True),
         ("record.last_error == null", True),
         ('poll.id == "tasks" && poll.owner == "ada"', True),
         ("!record.properties.Done", True),
         ('record.url.endsWith("p1") && record.id == "p1"', True),
     ],
 )
-def test_what_a_filter_can_say(text, answer):
-    assert matches(text) is answer
+def test_what_a_filter_can_say(text, expected):
+    assert matches(text) is expected
 
 
 @pytest.mark.parametrize(
@@ -261,10 +271,7 @@ def test_loops_in_loops_are_refused_or_cut_off():
 )
 def test_deep_or_long_expressions_end_in_an_answer_or_a_config_error(text):
     started = time.process_time()
-    try:
-        CelCompiler().compile(text).matches(card(), POLL, NOW)
-    except (ConfigError, FilterError) as error:
-        assert len(str(error)) < 1000
+    assert answer(text) in (True, False) or len(str(answer(text))) < 1000
     assert time.process_time() - started < 2
 
 
@@ -275,10 +282,7 @@ def test_an_expression_that_is_too_long_is_refused():
 @given(st.text(max_size=60))
 @settings(max_examples=300, deadline=None)
 def test_any_text_compiles_or_is_a_config_error(text):
-    try:
-        CelCompiler().compile(text)
-    except ConfigError as error:
-        assert error.message
+    assert str(answer(text))
 
 
 WORDS = [
@@ -305,10 +309,7 @@ WORDS = [
 @given(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join))
 @settings(max_examples=300, deadline=None)
 def test_anything_made_of_real_words_answers_or_says_why(text):
-    try:
-        assert CelCompiler().compile(text).matches(card(), POLL, NOW) in (True, False)
-    except (ConfigError, FilterError) as error:
-        assert str(error)
+    assert str(answer(text))
 
 
 def test_every_field_is_given_a_value():

@@ -136,6 +136,14 @@ def test_a_poll_leased_here_is_not_run_twice_at_once(database, poll, clock, metr
     assert look().lease_owner is None
 
 
+def test_a_tick_may_be_for_some_polls_only(scheduler, poll, clock, runner):
+    scheduler.apply([poll("one"), poll("two"), poll("three")])
+    clock.advance(MINUTE)
+    assert scheduler.tick(only=["two", "nobody"]) == 1
+    assert [name for name, *_ in runner.calls] == ["two"]
+    assert scheduler.tick() == 2
+
+
 def test_stop_takes_nothing_new(scheduler, poll, clock):
     scheduler.apply([poll()])
     clock.advance(MINUTE)

@@ -6,6 +6,7 @@ import base64
 import io
 import json
 import logging
+import time
 from urllib.parse import quote
 
 import pytest
@@ -228,3 +229,28 @@ def test_a_broken_format_string_of_a_library_is_a_line_all_the_same(lines):
     record = logging.LogRecord("library", logging.WARNING, "f.py", 1, "%d items", ("three",), None)
     logging.getLogger().handlers[-1].handle(record)  # not through pytest's own handler, which raises
     assert "cannot be formatted" in stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "eyJ-" * 50_000,
+        "://a:" * 40_000,
+        "token " * 30_000,
+        "Bearer " * 30_000,
+        "ntn_" * 50_000,
+        "-----BEGIN PRIVATE KEY-----" * 8_000,
+    ],
+)
+def test_strangers_texts_do_not_make_redaction_slow(text):
+    redactor = Redactor(CANARIES)
+    started = time.process_time()
+    redactor.text(text)
+    assert time.process_time() - started < 3
+
+
+def test_a_value_nobody_wants_whole_is_cut_and_says_so(lines):
+    stream = lines()
+    structlog.get_logger().info("card", body="x" * 100_000)
+    assert len(stream.getvalue()) < 21_000
+    assert "80,000 more characters" in stream.getvalue()
