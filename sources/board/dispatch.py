@@ -56,9 +56,8 @@ class Dispatcher:
             route, params, user_id, version = self._recognise(request)
             body, files = await _read_body(request)
             objects = _objects(params, body)
-            entry = self.ledger.count(
-                route.label, user_id, objects, body.get("properties") if route.label == UPDATE else None
-            )
+            wrote = body.get("properties") if route.label == UPDATE else None
+            entry = self.ledger.count(route.label, user_id, objects, self.board.now().timestamp(), wrote)
             call = Call(
                 board=self.board,
                 user_id=user_id,

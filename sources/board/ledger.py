@@ -18,14 +18,21 @@ class Ledger:
         self._statuses: Counter[str] = Counter()
         self._calls: list[dict[str, Any]] = []
 
-    def count(self, route: str, user_id: str, object_ids: list[str], wrote: Any = None) -> dict[str, Any]:
-        """Called when a request arrives, before any fault. Returns the entry, whose status is filled in later. `wrote`:
-        the property values that it asks for."""
+    def count(self, route: str, user_id: str, object_ids: list[str], at: float, wrote: Any = None) -> dict[str, Any]:
+        """Called when a request arrives, before any fault. Returns the entry, whose status is filled in later. `at`:
+        seconds since 1970. `wrote`: the property values that it asks for."""
         self._routes[route] += 1
         self._tokens.setdefault(user_id, Counter())[route] += 1
         for object_id in object_ids:
             self._pages.setdefault(object_id, Counter())[route] += 1
-        entry: dict[str, Any] = {"route": route, "bot": user_id, "objects": object_ids, "status": None, "wrote": wrote}
+        entry: dict[str, Any] = {
+            "at": at,
+            "route": route,
+            "bot": user_id,
+            "objects": object_ids,
+            "status": None,
+            "wrote": wrote,
+        }
         if len(self._calls) < MAX_CALLS:
             self._calls.append(entry)
         return entry

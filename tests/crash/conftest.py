@@ -1,0 +1,51 @@
+"""Real processes that really die. A few of these tests run always; all of them with HERMES_CRASH=all (`make crash`)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hermes.testing.nursery import Nursery
+from hermes.testing.trial import Trial
+
+FUNCTIONS = Path(__file__).parent / "functions" / "crash_work.py"
+HERE = Path(__file__).parent
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What is not marked `always` is left to the campaign."""
+    ours = [item for item in items if HERE in item.path.parents]
+    for item in ours:
+        item.add_marker(pytest.mark.crash)
+    if os.environ.get("HERMES_CRASH") == "all" or any("::" in argument for argument in config.args):
+        return
+    left = [item for item in ours if item.get_closest_marker("always") is None]
+    config.hook.pytest_deselected(items=left)
+    items[:] = [item for item in items if item not in left]
+
+
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[Nursery]:
+    nursery = Nursery()
+    yield nursery
+    nursery.close()
+
+
+@pytest.fixture
+def trial(tmp_path: Path, nursery: Nursery) -> Iterator[Callable[..., Trial]]:
+    """Makes and opens a trial: `trial("function", ...)`."""
+    opened: list[Trial] = []
+
+    def make(function: str = "two_effects", **options: Any) -> Trial:
+        made = Trial(tmp_path / f"trial{len(opened)}", nursery, FUNCTIONS, function, **options)
+        opened.append(made)
+        return made.open()
+
+    yield make
+    for one in opened:
+        one.close()
