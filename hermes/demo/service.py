@@ -39,6 +39,9 @@ class Office:
                 self._remember(json.loads(line))
         self._log = log.open("a", encoding="utf-8")
 
+    def close(self) -> None:
+        self._log.close()
+
     def _remember(self, entry: dict[str, Any]) -> None:
         self._calls[entry["subject"]] = self._calls.get(entry["subject"], 0) + 1
         if entry["status"] < 500:
@@ -115,10 +118,12 @@ def main() -> None:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--log", type=Path, required=True)
     options = parser.parse_args()
-    server = ThreadingHTTPServer(("127.0.0.1", options.port), handler_for(Office(options.log)))
+    office = Office(options.log)
+    server = ThreadingHTTPServer(("127.0.0.1", options.port), handler_for(office))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     sys.stdin.read()  # until whoever started it is gone
     server.shutdown()
+    office.close()
 
 
 if __name__ == "__main__":
