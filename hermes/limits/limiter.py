@@ -82,8 +82,6 @@ class DatabaseLimiter:
         with self._mutex:
             # This process stops at once, the others when they look; and it stops even if the database is away.
             self._pause.extend(self._clock.boot_seconds() + seconds, reason)
-            for batch in self._batches.values():
-                batch.drop()
         with suppress(StoreError), self._database.write(urgent=True, durable=False) as unit:
             state = unit.limits.pause(self._credential, unit.now + timedelta(seconds=seconds), reason)
             self._learn(state, unit.now)
@@ -118,9 +116,9 @@ class DatabaseLimiter:
 
     def _turn(self, urgent: bool) -> float:
         """Seconds to wait for an instant that is now ours."""
-        with self._mutex:
-            batch = self._batches[urgent]
-            at = batch.next(self._clock.boot_seconds())
+        batch = self._batches[urgent]
+        with batch.mutex:  # ordinary callers waiting for the database hold up no urgent one
+            at = batch.next(self._clock.boot_seconds(), self._pause.count)
             if at is None:
                 at = self._refill(batch, urgent)
             return at - self._clock.boot_seconds()
@@ -132,9 +130,10 @@ class DatabaseLimiter:
             state, now = unit.limits.hold(self._credential), unit.now
             start = max(now, state.paused_until or now)
             lane, free = self._pacing.ordinary, state.next_free_at
-            reserve = urgent and lane.first(free, start) > start
+            reserved, reserved_free = self._pacing.urgent, state.urgent_free_at
+            reserve = urgent and reserved.first(reserved_free, start) < lane.first(free, start)
             if reserve:
-                lane, free = self._pacing.urgent, state.urgent_free_at
+                lane, free = reserved, reserved_free
             wait = (lane.first(free, start) - now).total_seconds()
             if wait > self._longest_wait:
                 raise LimitExceeded(f"the budget of calls is used up: again in {wait:.0f} s", retry_after=wait)
@@ -153,24 +152,31 @@ class _Pause:
     reason: str | None = None
     stored: datetime | None = None
     looked_at: float | None = None
+    count: int = 0
+    """How often we were told to stop: instants taken before the last time are void."""
 
     def extend(self, ends_at: float, reason: str | None) -> None:
         if ends_at > self.ends_at:
             self.ends_at, self.reason = ends_at, reason
+            self.count += 1
 
 
 class _Batch:
     """Instants taken ahead. It grows while they are used, and starts small again after a rest."""
 
     def __init__(self) -> None:
+        self.mutex = threading.Lock()
         self._instants: deque[float] = deque()
         self._count = 1
+        self._pauses = 0
 
-    def next(self, boot: float) -> float | None:
+    def next(self, boot: float, pauses: int) -> float | None:
+        """`pauses`: how many there have been."""
         # An instant that is long past is not kept: spending a hoard at once would be the burst that pacing prevents.
-        while self._instants and self._instants[0] < boot - 1:
+        while self._instants and (self._instants[0] < boot - 1 or self._pauses != pauses):
             self._instants.popleft()
             self._count = 1
+        self._pauses = pauses
         return self._instants.popleft() if self._instants else None
 
     def size(self, lane: Lane) -> int:
@@ -180,7 +186,3 @@ class _Batch:
         self._instants = deque(instants)
         self._count = min(self._count * 2, LARGEST_BATCH)
         return self._instants.popleft()
-
-    def drop(self) -> None:
-        self._instants.clear()
-        self._count = 1

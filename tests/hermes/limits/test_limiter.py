@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from datetime import timedelta
@@ -208,3 +209,39 @@ def test_token_is_not_in_the_database(database: Database, clock: FakeClock, tmp_
     DatabaseLimiter(key, database, clock).pause(5, "limited")
     assert len(key) == 32
     assert all(b"ntn_very_secret" not in file.read_bytes() for file in tmp_path.iterdir())
+
+
+def test_instants_taken_before_a_pause_are_void_after_it(database: Database, clock: FakeClock) -> None:
+    limiter = DatabaseLimiter("key", database, clock, 600)
+    for _ in range(40):
+        limiter.acquire()
+    limiter.pause(5, "limited")
+    started = clock.boot_seconds()
+    calls = []
+    for _ in range(60):
+        limiter.acquire()
+        calls.append(clock.boot_seconds())
+    assert calls[0] - started >= 5
+    assert sum(at < calls[0] + 1 for at in calls) <= 50
+
+
+def test_ordinary_caller_that_waits_for_the_database_holds_up_no_urgent_one(
+    database: Database, clock: FakeClock
+) -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    class Slow(_Counting):
+        def write(self, *, urgent: bool = False, durable: bool = True) -> AbstractContextManager[LimitUnit]:
+            if not urgent:
+                entered.set()
+                leave.wait(10)
+            return super().write(urgent=urgent, durable=durable)
+
+    limiter = DatabaseLimiter("key", Slow(database), clock, 60)
+    ordinary = threading.Thread(target=limiter.acquire)
+    ordinary.start()
+    assert entered.wait(10)
+    limiter.acquire(urgent=True)
+    assert ordinary.is_alive()
+    leave.set()
+    ordinary.join()
