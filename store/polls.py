@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import BindParameter, Update, and_, bindparam, case, func, insert, null, or_, select, update
+from sqlalchemy import and_, insert, select, update
 
 from hermes.model.json import JSON
 from hermes.ports.polls import (
@@ -19,104 +18,11 @@ from hermes.ports.polls import (
     PollLease,
     PollStatus,
 )
+from store.poll_leasing import DUE_COUNT, EXTEND, LEASE, POSTPONE, RUNNABLE, WAITING, finish_statement, giving
 from store.tables.polls import OCCURRENCES, POLL_VERSIONS, POLLS
 
 if TYPE_CHECKING:
     from store.unit_of_work import UnitOfWork
-
-_RUNNABLE = (PollStatus.active, PollStatus.paused, PollStatus.disabled, PollStatus.off)
-"""May be run by hand."""
-_COUNTED = ("checked", "matched", "changed", "claimed")
-
-
-def _given(name: str) -> BindParameter[Any]:
-    """A parameter of a statement. Named unlike any column: SQLAlchemy sets columns that a parameter is named after."""
-    return bindparam(f"given_{name}")
-
-
-def _giving(**values: Any) -> dict[str, Any]:
-    return {f"given_{name}": value for name, value in values.items()}
-
-
-# Statements of the loop are built once: building them took longer than the database took to carry them out.
-
-_MAY_START = and_(
-    or_(POLLS.c.lease_owner.is_(None), POLLS.c.lease_until <= _given("now")),
-    or_(
-        and_(POLLS.c.status == PollStatus.active, POLLS.c.next_start_at <= _given("now")),
-        and_(POLLS.c.status.in_(_RUNNABLE), POLLS.c.asked_at.is_not(None)),
-    ),
-)
-_DUE_COUNT = select(func.count()).select_from(POLLS).where(_MAY_START)
-_WAITING = (
-    select(POLLS)
-    .where(_MAY_START)
-    .order_by(POLLS.c.asked_at.is_(None), POLLS.c.priority, POLLS.c.next_start_at, POLLS.c.poll_id)
-    .limit(_given("size"))
-    .offset(_given("passed_over"))
-    .with_for_update(skip_locked=True)
-)
-_LEASE = (
-    update(POLLS)
-    .where(POLLS.c.poll_id == _given("held_poll"), POLLS.c.fence == _given("held_fence"))
-    .values(
-        lease_owner=_given("owner"),
-        lease_until=_given("until"),
-        fence=_given("fence"),
-        updated_at=_given("now"),
-    )
-)
-_HELD = and_(
-    POLLS.c.poll_id == _given("held_poll"),
-    POLLS.c.lease_owner == _given("held_owner"),
-    POLLS.c.fence == _given("held_fence"),
-)
-_EXTEND = update(POLLS).where(_HELD).values(lease_until=_given("until"))
-_POSTPONE = (
-    update(POLLS)
-    .where(_HELD)
-    .values(lease_owner=None, lease_until=None, next_start_at=_given("start_at"), updated_at=_given("now"))
-)
-
-
-@cache
-def _finish_statement(
-    *, ok: bool, skipped: bool, by_hand: bool, disabled: bool, cursor: bool, watermark: bool
-) -> tuple[Update, tuple[str, ...]]:
-    """The statement that ends an occurrence, and the names of what it is given."""
-    polls = POLLS.c
-    values: dict[str, Any] = {
-        "lease_owner": null(),
-        "lease_until": null(),
-        "next_due_at": _given("next_due_at"),
-        "next_start_at": _given("next_start_at"),
-        "last_note": _given("note"),
-        "occurrence_count": polls.occurrence_count + 1,
-        "updated_at": _given("now"),
-    }
-    for name in _COUNTED:
-        values[f"{name}_count"] = polls[f"{name}_count"] + _given(name)
-    if not skipped:
-        values["last_run_at"] = _given("leased_at")
-    if by_hand:
-        # Asked for again while it ran: that wish stays.
-        values["asked_at"] = case((polls.asked_at == _given("due_at"), null()), else_=polls.asked_at)
-    if not ok:
-        values["failing_since"] = func.coalesce(polls.failing_since, _given("leased_at"))
-        values["failure_count"] = polls.failure_count + 1
-        values["fatal_count"] = polls.fatal_count + _given("fatal")
-        values["last_error"] = _given("error")
-    elif not skipped:
-        values["last_ok_at"] = _given("now")
-        values |= {"failing_since": null(), "failure_count": 0, "fatal_count": 0, "last_error": null()}
-    if disabled:
-        values |= {"status": PollStatus.disabled, "disabled_reason": _given("disabled_reason")}
-    if cursor:
-        values["cursor"] = _given("cursor")
-    if watermark:
-        values["watermark"] = _given("watermark")
-    statement = update(POLLS).where(_HELD).values(**values)
-    return statement, tuple(name for name in statement.compile().params if name.startswith("given_"))
 
 
 def _ids(definitions: list[PollDefinition]) -> tuple[str, ...]:
@@ -124,7 +30,7 @@ def _ids(definitions: list[PollDefinition]) -> tuple[str, ...]:
 
 
 def _held(lease: PollLease) -> dict[str, Any]:
-    return _giving(held_poll=lease.poll_id, held_owner=lease.owner, held_fence=lease.fence)
+    return giving(held_poll=lease.poll_id, held_owner=lease.owner, held_fence=lease.fence)
 
 
 def _lease(row: Any, owner: str, until: datetime, now: datetime) -> PollLease:
@@ -232,7 +138,7 @@ class PollStatements:
     # leases
 
     def due_count(self) -> int:
-        return int(self._connection.execute(_DUE_COUNT, _giving(now=self._now)).scalar_one())
+        return int(self._connection.execute(DUE_COUNT, giving(now=self._now)).scalar_one())
 
     def lease_due(
         self, owner: str, length: timedelta, limit: int, wanted: Callable[[str, str], bool]
@@ -242,13 +148,13 @@ class PollStatements:
         passed_over = 0
         while len(leases) < limit:
             size = limit - len(leases)
-            page = _giving(now=self._now, size=size, passed_over=passed_over)
-            rows = self._connection.execute(_WAITING, page).all()
+            page = giving(now=self._now, size=size, passed_over=passed_over)
+            rows = self._connection.execute(WAITING, page).all()
             for row in rows:
                 if not wanted(row.poll_id, row.definition_version):
                     passed_over += 1
                     continue
-                lease = _giving(
+                lease = giving(
                     held_poll=row.poll_id,
                     held_fence=row.fence,
                     fence=row.fence + 1,
@@ -256,7 +162,7 @@ class PollStatements:
                     until=until,
                     now=self._now,
                 )
-                if self._connection.execute(_LEASE, lease).rowcount == 1:
+                if self._connection.execute(LEASE, lease).rowcount == 1:
                     leases.append(_lease(row, owner, until, self._now))
             if len(rows) < size:
                 break
@@ -264,15 +170,15 @@ class PollStatements:
 
     def extend(self, lease: PollLease, length: timedelta) -> datetime | None:
         until = self._now + length
-        done = self._connection.execute(_EXTEND, {**_held(lease), **_giving(until=until)})
+        done = self._connection.execute(EXTEND, {**_held(lease), **giving(until=until)})
         return until if done.rowcount == 1 else None
 
     def postpone(self, lease: PollLease, start_at: datetime) -> bool:
-        done = self._connection.execute(_POSTPONE, {**_held(lease), **_giving(start_at=start_at, now=self._now)})
+        done = self._connection.execute(POSTPONE, {**_held(lease), **giving(start_at=start_at, now=self._now)})
         return done.rowcount == 1
 
     def finish(self, lease: PollLease, end: OccurrenceEnd) -> bool:
-        statement, names = _finish_statement(
+        statement, names = finish_statement(
             ok=end.ok,
             skipped=end.skipped,
             by_hand=lease.by_hand,
@@ -280,7 +186,7 @@ class PollStatements:
             cursor=end.cursor is not None,
             watermark=end.watermark is not None,
         )
-        values = _held(lease) | _giving(
+        values = _held(lease) | giving(
             now=self._now,
             leased_at=lease.leased_at,
             due_at=lease.due_at,
@@ -342,7 +248,7 @@ class PollStatements:
     def run_now(self, poll_id: str) -> bool:
         done = self._connection.execute(
             update(POLLS)
-            .where(POLLS.c.poll_id == poll_id, POLLS.c.status.in_(_RUNNABLE))
+            .where(POLLS.c.poll_id == poll_id, POLLS.c.status.in_(RUNNABLE))
             .values(asked_at=self._now, updated_at=self._now)
         )
         return done.rowcount == 1

@@ -9,6 +9,9 @@ from difflib import get_close_matches
 from hermes.errors import ConfigError
 
 
+LONGEST = 1_000
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
     """One mistake. Lines and columns count from 1, as editors do; 0 means the file as a whole."""
@@ -17,6 +20,11 @@ class Problem:
     line: int
     column: int
     what: str
+
+    def __post_init__(self) -> None:
+        # It may quote the file, and a quoted text may hold anything: one line, nothing a terminal obeys, not endless.
+        shown = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in self.what)
+        object.__setattr__(self, "what", shown if len(shown) <= LONGEST else shown[: LONGEST - 1] + "…")
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file

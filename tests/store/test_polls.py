@@ -12,7 +12,7 @@ import store.tables  # noqa: F401  (registers them)
 from hermes.ports.polls import OccurrenceEnd, PollDefinition, PollStatus
 from hermes.testing.clock import FakeClock
 from store.database import Database
-from store.polls import _DUE_COUNT, _WAITING, _finish_statement
+from store.poll_leasing import DUE_COUNT, WAITING, finish_statement
 
 MINUTE = timedelta(minutes=1)
 
@@ -180,9 +180,9 @@ def test_a_poll_without_a_name_is_refused_by_the_database(database, clock):
 
 def test_on_postgresql_waiting_polls_are_passed_over_when_another_holds_them():
     dialect = postgresql.dialect()
-    assert str(_WAITING.compile(dialect=dialect)).endswith("FOR UPDATE SKIP LOCKED")
-    _DUE_COUNT.compile(dialect=dialect)
+    assert str(WAITING.compile(dialect=dialect)).endswith("FOR UPDATE SKIP LOCKED")
+    DUE_COUNT.compile(dialect=dialect)
     flags = {"skipped": False, "by_hand": True, "disabled": True, "cursor": True, "watermark": True}
-    statement, names = _finish_statement(ok=False, **flags)
+    statement, names = finish_statement(ok=False, **flags)
     text = str(statement.compile(dialect=dialect))
     assert all(f"%({name})s" in text for name in names)

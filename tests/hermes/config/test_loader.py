@@ -225,3 +225,11 @@ def test_a_relative_sqlite_database_is_relative_to_the_folder_above(folder):
     assert folder.load().database_url == f"sqlite:///{folder.path.parent.resolve() / 'var/h.db'}"
     folder.write("hermes.yaml", "database: sqlite:////var/h.db\n")
     assert folder.load().database_url == "sqlite:////var/h.db"
+
+
+def test_a_message_quotes_the_file_on_one_line_and_sends_nothing_to_a_terminal(folder, poll_text):
+    folder.poll(poll_text + '"\\e[31mred\\n\\u202e": 1\n"' + "x" * 1000 + '": 1\n')
+    red, long = folder.problems()
+    assert "unknown key `\\x1b[31mred\\n\\u202e`" in red
+    assert red.isprintable()
+    assert len(long) < 1100
