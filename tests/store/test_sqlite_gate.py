@@ -1,0 +1,130 @@
+"""The gate of SQLite writers: heartbeats first, nobody for ever, no corruption."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sqlite3
+import threading
+from multiprocessing.synchronize import Event
+from pathlib import Path
+
+import pytest
+
+from hermes.clock import SystemClock
+from store.database import Database
+from store.sqlite_gate import SqliteGate
+
+SPAWN = multiprocessing.get_context("spawn")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "hermes.db"
+
+
+def test_a_heartbeat_goes_before_queued_writers(path: Path) -> None:
+    """Counts transactions, not time: while greedy writers queue, at most two pass before an urgent one (the one that
+    writes, and the one that stands at the gate)."""
+    gate, passed, stop = SqliteGate(path), [0], threading.Event()
+
+    def greedy() -> None:
+        while not stop.is_set():
+            with gate.hold(urgent=False):
+                passed[0] += 1
+                threading.Event().wait(0.001)
+
+    writers = [threading.Thread(target=greedy) for _ in range(8)]
+    for writer in writers:
+        writer.start()
+    waited = []
+    for _ in range(50):
+        threading.Event().wait(0.002)
+        before = passed[0]
+        with gate.hold(urgent=True):
+            waited.append(passed[0] - before)
+    stop.set()
+    for writer in writers:
+        writer.join(10)
+    assert passed[0] > 50
+    assert max(waited) <= 3, waited  # one more may begin between the count and the queueing
+
+
+def test_ordinary_writers_all_get_their_turn(path: Path) -> None:
+    gate, turns = SqliteGate(path), [0] * 6
+
+    def writer(number: int) -> None:
+        for _ in range(30):
+            with gate.hold(urgent=number == 0):
+                turns[number] += 1
+
+    threads = [threading.Thread(target=writer, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert turns == [30] * 6
+
+
+def _hold_for_ever(path: str, holds: Event) -> None:
+    with SqliteGate(Path(path)).hold(urgent=False):
+        holds.set()
+        signal.pause()
+
+
+def test_a_killed_holder_frees_it(path: Path) -> None:
+    holds = SPAWN.Event()
+    holder = SPAWN.Process(target=_hold_for_ever, args=(str(path), holds))
+    holder.start()
+    assert holds.wait(30)
+    entered = threading.Event()
+
+    def enter() -> None:
+        with SqliteGate(path).hold(urgent=False):
+            entered.set()
+
+    waiting = threading.Thread(target=enter)
+    waiting.start()
+    assert not entered.wait(0.1)
+    assert holder.pid is not None
+    os.kill(holder.pid, signal.SIGKILL)
+    assert entered.wait(30)
+    waiting.join(10)
+    holder.join(10)
+
+
+def test_an_exception_inside_frees_it(path: Path) -> None:
+    gate = SqliteGate(path)
+    with pytest.raises(ValueError, match="no"), gate.hold(urgent=False):
+        raise ValueError("no")
+    with gate.hold(urgent=False):
+        pass
+
+
+def _write_rows(url: str, process: int, rows: int) -> None:
+    database = Database(url, SystemClock())
+    for start in range(0, rows, 5):
+        with database.write() as unit:
+            unit.connection.exec_driver_sql(
+                "INSERT INTO numbers VALUES (?, ?)", [(process, number) for number in range(start, start + 5)]
+            )
+    database.close()
+
+
+def test_eight_processes_write_a_thousand_rows_each_and_nothing_is_corrupt(path: Path) -> None:
+    url = f"sqlite:///{path}"
+    database = Database(url, SystemClock())
+    with database.write() as unit:
+        unit.connection.exec_driver_sql("CREATE TABLE numbers (process INT, number INT, UNIQUE (process, number))")
+    database.close()
+    processes = [SPAWN.Process(target=_write_rows, args=(url, number, 1_000)) for number in range(8)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(300)
+    assert [process.exitcode for process in processes] == [0] * 8
+    connection = sqlite3.connect(path)
+    assert connection.execute("SELECT count(*), count(DISTINCT process) FROM numbers").fetchone() == (8_000, 8)
+    assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    connection.close()
