@@ -30,10 +30,10 @@ class Shown:
 def ending(run: Run, now: datetime) -> Shown:
     """`run` is final. Text is whole here; the board's adapter fits it to the board's limits."""
     values = CardValues(status=PLACE[run.state], completed_at=now, claim_expires_at=None)
-    where = f"run {run.id} ({run.key})"
+    where = f"Run {run.key}: hermes-poll runs show {run.id}"
     if run.state is RunState.succeeded:
         values["last_error"] = None
-        return Shown(values, result_text(run), f"Done by {where}.")
+        return Shown(values, result_text(run), f"Done.\n{where}")
     reason = why(run)
     values["last_error"] = reason
     return Shown(values, None, f"{reason}\n{where}")

@@ -8,8 +8,7 @@ from hermes.claim.start import card_input, snapshot
 from hermes.claim.work import Work
 from hermes.claim.writing import as_json, write_card, write_text
 from hermes.crash_points import CrashPoint, reach
-from hermes.errors import Misconfigured
-from hermes.model.card import Card, CardStatus, CardValues
+from hermes.model.card import Card, CardStatus
 from hermes.model.claim import ClaimState, WriteKind
 from hermes.model.run import Run, RunState
 from hermes.ports.runs import Decision
@@ -95,12 +94,7 @@ def _late_write_of_ours(work: Work, card: Card) -> bool:
 
 
 def _write_ending(work: Work, run: Run, shown: Shown) -> None:
-    try:
-        written = write_card(work, WriteKind.finish, shown.values)
-    except Misconfigured as error:
-        # A column has gone while the card was worked on: its status is what people need most.
-        work.log.warning("the ending cannot be shown whole", error=str(error))
-        written = write_card(work, WriteKind.finish, CardValues(status=shown.values["status"]))
+    written = write_card(work, WriteKind.finish, shown.values)
     reach(CrashPoint.before_release)
     with work.store.write() as uow:
         uow.claims.log_outcome(written.log_id, "applied")

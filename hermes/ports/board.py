@@ -28,8 +28,9 @@ class TaskBoard(Protocol):
         ...
 
     def write(self, card_id: str, values: CardValues) -> Card:
-        """One PATCH, sent once. Returns the card as answered. `Retryable` (and `Conflict`) mean surely not applied;
-        `UnknownOutcome` means it may still land within `times.wait_out`."""
+        """One PATCH, sent once; columns that are gone are left out, unless it claims. Returns the card as answered.
+        `Retryable` (and `Conflict`) mean surely not applied; `UnknownOutcome` means it may still land within
+        `times.wait_out`."""
         ...
 
     def write_result(self, card_id: str, marker: str, markdown: str, *, again: bool) -> None:
@@ -38,5 +39,5 @@ class TaskBoard(Protocol):
         ...
 
     def comment(self, card_id: str, marker: str, text: str, *, again: bool) -> None:
-        """Add a comment that carries `marker`. With `again`, looks for the marker first: there already, does nothing."""
+        """Add a comment that carries `marker`. With `again`, looks for the marker first: there, it adds nothing."""
         ...

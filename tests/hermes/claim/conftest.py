@@ -41,9 +41,10 @@ CLAIM_CALLS = "PATCH /v1/pages/{page_id}"
 READ_CALLS = "GET /v1/pages/{page_id}"
 
 
+@dataclass
 class Act:
-    name = "act"
-    function = "work"
+    function: str
+    name: str = "act"
 
     def args(self, card: CardInput) -> dict[str, JSON]:
         return {"title": card.title, "text": card.description, "body": card.body}
@@ -60,6 +61,8 @@ class Installation:
     clock: FakeClock
     policy: ClaimPolicy
     wants: Callable[[Card, datetime], bool] = field(default=lambda _card, _now: True)
+    function: str = "work"
+    """What its action names."""
     desk: Desk = field(init=False)
 
     def __post_init__(self) -> None:
@@ -77,7 +80,9 @@ class Installation:
             self.store,
             lambda: {self.board.key: self.board},
             lambda: {
-                self.policy.poll_id: ClaimingPoll(self.policy, self.board.key, Act(), lambda c, n: self.wants(c, n))
+                self.policy.poll_id: ClaimingPoll(
+                    self.policy, self.board.key, Act(self.function), lambda c, n: self.wants(c, n)
+                )
             },
             Identity(self.name, boot_id),
             self.clock,
