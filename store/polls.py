@@ -268,6 +268,7 @@ class PollStatements:
             .values(
                 status=PollStatus.active,
                 disabled_reason=None,
+                failure_count=0,
                 fatal_count=0,
                 next_due_at=self._now,
                 next_start_at=self._now,

@@ -24,6 +24,7 @@ from hermes.ports.polls import OccurrenceEnd, PollChanges, PollDefinition, PollL
 from hermes.schedule.cadence import share
 from hermes.schedule.failing import disabled_reason, failure_of
 from hermes.schedule.occurrence import OccurrenceOutcome, OccurrenceRunner
+from hermes.telemetry.logs import bind
 from hermes.telemetry.metrics import Metrics
 
 LEASE = timedelta(seconds=60)
@@ -157,7 +158,8 @@ class Scheduler:
             _log.error("occurrence could not be noted", poll_id=poll_id, exc_info=error)
 
     def _work(self, poll: PollConfig, lease: PollLease) -> None:
-        with structlog.contextvars.bound_contextvars(poll_id=poll.id, occurrence=lease.occurrence):
+        source = getattr(poll.source, "type", None)
+        with bind(poll_id=poll.id, occurrence=lease.occurrence, source_type=source, cursor_before=lease.cursor):
             try:
                 outcome = self._run(poll, lease.due_at, lease)
             except Exception as exc:  # noqa: BLE001  (top of a background loop: one poll's bug is that poll's failure)
@@ -184,7 +186,9 @@ class Scheduler:
                 exc_info=None if isinstance(outcome.error, HermesError) else outcome.error,
             )
         elif record:
-            _log.info("poll ran", checked=end.checked, matched=end.matched, changed=end.changed, claimed=end.claimed)
+            after = {} if end.cursor is None else {"cursor_after": end.cursor}
+            counts = {name: getattr(end, name) for name in ("checked", "matched", "changed", "claimed")}
+            _log.info("poll ran", decision="late" if late else "run", **counts, **after)
 
     @staticmethod
     def _is_late(poll: PollConfig, lease: PollLease) -> bool:

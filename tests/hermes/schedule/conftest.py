@@ -11,6 +11,7 @@ from sqlmodel import SQLModel
 import store.tables  # noqa: F401  (registers them)
 from hermes.config import PollConfig
 from hermes.config.poll_file import BoardSource, Claim, Misfire, Schedule, Stop
+from hermes.config.versions import definition_version
 from hermes.schedule.cadence import Cadence
 from hermes.schedule.cron import Cron
 from hermes.schedule.loop import Scheduler
@@ -38,7 +39,7 @@ def make_poll(name: str = "tasks", every: str | None = "10m", *, cron: str | Non
         "priority": 5,
         "enabled": True,
         "stop": Stop(max_consecutive_failures=changes.pop("max_failures", 3)),
-        "definition_version": f"v-{sorted(definition.items())}"[:60] + str(abs(hash(str(sorted(definition.items()))))),
+        "definition_version": definition_version(definition),
         "condition_version": "c1",
         **changes,
     }
