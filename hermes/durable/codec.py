@@ -20,6 +20,7 @@ from hermes.durable.failure import NotStorable
 from hermes.model.json import JSON
 
 _CONFIG = ConfigDict(extra="forbid", ser_json_inf_nan="constants", ser_json_bytes="base64", val_json_bytes="base64")
+_GATHERING = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _Adapter: TypeAlias = "TypeAdapter[Any]"
 
 
@@ -61,7 +62,8 @@ class Arguments:
                 hint = list[hint]
             elif parameter.kind is inspect.Parameter.VAR_KEYWORD:
                 hint = dict[str, hint]
-            fields[parameter.name] = hint
+            optional = parameter.default is not parameter.empty or parameter.kind in _GATHERING
+            fields[parameter.name] = typing_extensions.NotRequired[hint] if optional else hint
         shape = cast(Any, typing_extensions.TypedDict)("Arguments", fields)
         shape.__pydantic_config__ = _CONFIG
         self._codec = Codec(shape, f"the arguments of {name}")
@@ -74,6 +76,7 @@ class Arguments:
     def load(self, text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Positional and keyword arguments for the call."""
         bound = inspect.BoundArguments(self._signature, self._codec.load(text))
+        bound.apply_defaults()
         return bound.args, bound.kwargs
 
     def from_json(self, args: Mapping[str, JSON]) -> tuple[tuple[Any, ...], dict[str, Any]]:

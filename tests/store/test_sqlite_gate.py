@@ -16,7 +16,8 @@ from hermes.clock import SystemClock
 from store.database import Database
 from store.sqlite_gate import SqliteGate
 
-SPAWN = multiprocessing.get_context("spawn")
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["store.database"])
 
 
 @pytest.fixture
@@ -74,8 +75,8 @@ def _hold_for_ever(path: str, holds: Event) -> None:
 
 
 def test_a_killed_holder_frees_it(path: Path) -> None:
-    holds = SPAWN.Event()
-    holder = SPAWN.Process(target=_hold_for_ever, args=(str(path), holds))
+    holds = PROCESSES.Event()
+    holder = PROCESSES.Process(target=_hold_for_ever, args=(str(path), holds))
     holder.start()
     assert holds.wait(30)
     entered = threading.Event()
@@ -118,7 +119,7 @@ def test_eight_processes_write_a_thousand_rows_each_and_nothing_is_corrupt(path:
     with database.write() as unit:
         unit.connection.exec_driver_sql("CREATE TABLE numbers (process INT, number INT, UNIQUE (process, number))")
     database.close()
-    processes = [SPAWN.Process(target=_write_rows, args=(url, number, 1_000)) for number in range(8)]
+    processes = [PROCESSES.Process(target=_write_rows, args=(url, number, 1_000)) for number in range(8)]
     for process in processes:
         process.start()
     for process in processes:
