@@ -8,7 +8,6 @@ from difflib import get_close_matches
 
 from hermes.errors import ConfigError
 
-
 LONGEST = 1_000
 
 

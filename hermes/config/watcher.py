@@ -26,8 +26,10 @@ class Reload:
     """Polls, by id."""
     kept: tuple[str, ...]
     """Polls whose file is broken and that go on as they were."""
+    waiting: tuple[str, ...]
+    """Polls of a board that this process was not started with: as they were, or not there, until a restart."""
     restart_needed: bool
-    """`hermes.yaml` changed in more than its polls use: connections, boards, workers, data."""
+    """`hermes.yaml` is not what this process was started with: connections, boards, workers, data."""
     problems: tuple[Problem, ...]
 
     def __str__(self) -> str:
@@ -42,6 +44,7 @@ class Reload:
             ("edited", self.edited),
             ("removed", self.removed),
             ("broken, last good version kept:", self.kept),
+            ("waiting for a restart:", self.waiting),
         ]
 
 
@@ -55,17 +58,23 @@ class ConfigWatcher:
         self._models = models
         self._environ = environ
         self._mutex = threading.Lock()
+        self._started = current
         self.current = current
         self.problems: tuple[Problem, ...] = ()
         """Of the files as they are now; empty when all of them are in use."""
         self._stamp = self._stamps()
         self._content = self._contents()
+        self._vanished: dict[Path, tuple[int, int, int]] | None = None
 
     def tick(self) -> Reload | None:
         """None when nothing changed. Cheap: looks at names, times and sizes first, at contents only then."""
         with self._mutex:
             stamp = self._stamps()
             if stamp == self._stamp:
+                return None
+            if self._stamp.keys() - stamp.keys() and stamp != self._vanished:
+                # Editors and checkouts take a file away for a moment: a poll is removed at the second look.
+                self._vanished = stamp
                 return None
             content = self._contents()
             self._stamp = stamp
@@ -84,8 +93,10 @@ class ConfigWatcher:
             # Polls are read against hermes.yaml: without it, or when it takes away a board that a poll is kept for,
             # nothing can be judged, so nothing changes.
             everything = tuple(sorted(before.polls))
-            return Reload(before, (), (), (), everything, restart_needed=False, problems=reading.problems)
-        polls = {**new.polls, **{name: before.polls[name] for name in kept}}
+            return Reload(before, (), (), (), everything, (), restart_needed=False, problems=reading.problems)
+        waiting = tuple(name for name, poll in new.polls.items() if poll.board not in (None, *self._started.boards))
+        polls = {name: poll for name, poll in new.polls.items() if name not in waiting}
+        polls |= {name: before.polls[name] for name in (*kept, *waiting) if name in before.polls}
         after = replace(new, polls=dict(sorted(polls.items())), secrets=new.secrets | before.secrets)
         self.current = after
         edited = sorted(
@@ -99,7 +110,8 @@ class ConfigWatcher:
             edited=tuple(edited),
             removed=tuple(sorted(set(before.polls) - set(after.polls))),
             kept=kept,
-            restart_needed=_process_part(before) != _process_part(after),
+            waiting=waiting,
+            restart_needed=_process_part(self._started) != _process_part(after),
             problems=reading.problems,
         )
 

@@ -29,9 +29,33 @@ def test_polls_that_come_change_and_go(watcher, folder, poll_text):
     assert not reload.restart_needed
     assert watcher.current.polls["tasks"].priority == 2
     (folder.path / "polls/tasks.yaml").unlink()
+    assert watcher.tick() is None
     reload = watcher.tick()
     assert reload.removed == ("tasks",)
     assert set(watcher.current.polls) == {"second"}
+
+
+def test_a_file_that_is_away_for_a_moment_is_not_removed(watcher, folder, poll_text):
+    path = folder.path / "polls/tasks.yaml"
+    path.rename(folder.path / "elsewhere")
+    assert watcher.tick() is None
+    (folder.path / "elsewhere").rename(path)
+    assert watcher.tick() is None
+    assert set(watcher.current.polls) == {"tasks"}
+
+
+def test_a_poll_of_a_new_board_waits_for_the_restart(watcher, folder, poll_text):
+    text = (folder.path / "hermes.yaml").read_text()
+    folder.write("hermes.yaml", text + "  other: {connection: main, board: B2}\n")
+    folder.poll(poll_text.replace("poll: tasks", "poll: second").replace("board: team", "board: other"), "second")
+    folder.poll(poll_text.replace("board: team", "board: other"))
+    reload = watcher.tick()
+    assert reload.waiting == ("second", "tasks")
+    assert reload.restart_needed
+    assert (reload.added, reload.edited) == ((), ())
+    assert set(watcher.current.polls) == {"tasks"}
+    assert watcher.current.polls["tasks"].board == "team"
+    assert str(reload) == "waiting for a restart: second, tasks; hermes.yaml changed"
 
 
 def test_a_broken_poll_keeps_its_last_good_version_and_the_others_go_on(watcher, folder, poll_text):
@@ -72,6 +96,7 @@ def test_a_broken_hermes_yaml_changes_nothing_at_all(watcher, folder, poll_text)
 
 def test_a_removed_hermes_yaml_changes_nothing_either(watcher, folder):
     (folder.path / "hermes.yaml").unlink()
+    assert watcher.tick() is None
     assert watcher.tick().kept == ("tasks",)
     assert set(watcher.current.polls) == {"tasks"}
 
@@ -90,6 +115,8 @@ def test_an_edited_hermes_yaml_says_that_a_restart_is_needed(watcher, folder):
     reload = watcher.tick()
     assert reload.restart_needed
     assert str(reload) == "hermes.yaml changed"
+    folder.write("hermes.yaml", text)
+    assert not watcher.tick().restart_needed, "it is again what this process was started with"
 
 
 def test_a_comment_changes_no_version(watcher, folder, poll_text):
