@@ -19,11 +19,22 @@ from hermes.actions import ACTIONS
 from hermes.actions import notify as notify_action
 from hermes.claim import ClaimingPoll, Desk
 from hermes.clock import Clock, SystemClock
-from hermes.config import Configuration, ConfigWatcher, Models, PollConfig, Reading, Report, load, read
+from hermes.config import (
+    ConfigProblems,
+    Configuration,
+    ConfigWatcher,
+    Models,
+    PollConfig,
+    Problem,
+    Reading,
+    Report,
+    load,
+    read,
+)
 from hermes.durable.registry import load_functions
 from hermes.durable.settings import EngineSettings
 from hermes.durable.worker import Worker
-from hermes.errors import ConfigError, SourceError
+from hermes.errors import ConfigError, SourceError, StoreError
 from hermes.limits.limiter import DatabaseLimiter
 from hermes.model.card import Card
 from hermes.model.installation import Identity
@@ -41,7 +52,7 @@ from sources.notion import BoardSettings, NotionConnection, NotionTaskBoard, ope
 from sources.notion.config import TimesOverrides
 from sources.notion.init import create_board
 from store.database import Database
-from store.migrate import upgrade
+from store.migrate import Version, refuse_damaged, statements, upgrade, version
 
 log = structlog.get_logger("hermes.app")
 
@@ -97,12 +108,51 @@ class App:
         """Raises ConfigProblems with everything that is wrong."""
         return cls(load(folder, models()), clock=clock)
 
+    @classmethod
+    def look(cls, folder: Path) -> tuple[App, tuple[Problem, ...]]:
+        """For what only looks, or changes a row: the good part of the configuration and what is wrong with the rest.
+        No function of the operator is imported. Raises ConfigProblems when hermes.yaml cannot be used."""
+        reading = read(folder, replace(models(), checks=()))
+        if reading.configuration is None:
+            raise ConfigProblems(reading.problems)
+        return cls(reading.configuration), reading.problems
+
     def configure_logs(self, *, level: str | None = None) -> None:
         configure_logs(self.redactor, level=level or self.configuration.log.level, format=self.configuration.log.format)
 
     def upgrade(self) -> list[str]:
         """Bring the database to this version's tables; returns the migrations applied. Raises StoreError."""
         return upgrade(self.store)
+
+    def upgrade_statements(self) -> list[str]:
+        """What `upgrade` would say to the database; changes nothing."""
+        return statements(self.store)
+
+    def database_version(self) -> Version:
+        return version(self.store)
+
+    def check_integrity(self) -> None:
+        """Raises StoreError when the database is damaged."""
+        refuse_damaged(self.store)
+
+    def database_exists(self) -> bool:
+        return self.store.exists()
+
+    def require_current_database(self) -> None:
+        """Raises StoreError when it is not of this version."""
+        pending = self.database_version().pending
+        if pending:
+            raise StoreError(
+                f"the database lacks {len(pending)} migration(s) ({', '.join(pending)}): run `hermes-poll db upgrade`, "
+                "or start `hermes-poll up`, which does it"
+            )
+
+    def database_disk(self) -> tuple[Path, str | None] | None:
+        """File and type of file system of an embedded database; None for a server's."""
+        return self.store.disk()
+
+    def shown_database(self) -> str:
+        return self.store.url.render_as_string(hide_password=True)
 
     def close(self) -> None:
         for board in self._boards.values():
@@ -162,14 +212,33 @@ class App:
     def reach(self, name: str) -> NotionTaskBoard:
         """The board, located. Raises SourceError while it cannot be reached."""
         board = self.board(name)
-        _ = board.key
+        key = board.key
         with self._mutex:
-            self._reached[board.key] = board
+            known = key in self._reached
+            self._reached[key] = board
+        if not known:
+            self._name_board(key, name)
         return board
+
+    def _name_board(self, key: str, name: str) -> None:
+        """So that pages can call it as hermes.yaml does while it is away."""
+        with self.store.read() as uow:
+            named = uow.claims.board(key).name == name
+        if not named:
+            with self.store.write() as uow:
+                uow.claims.note_board(key, name=name)
 
     def reached_boards(self) -> Mapping[str, NotionTaskBoard]:
         with self._mutex:
             return dict(self._reached)
+
+    def board_page(self, name: str) -> str:
+        """Where people see the board, which was reached."""
+        board = self.reach(name)
+        connection = self.configuration.connections[board.connection_name]
+        if isinstance(connection, LocalBoardConnection):
+            return f"{connection.url}/boards/{board.key}"
+        return board.located.url or board.key
 
     def reach_missing(self) -> None:
         """Try those that could not be reached yet; a board that stays away is the failing of its polls."""
@@ -223,6 +292,10 @@ class App:
         settings = EngineSettings(slots=workers.slots, lease=workers.lease, tick=workers.tick)
         return Worker(self.store, self.clock, settings, owner=self.identity.boot_id)
 
+    def serves(self, connection: str) -> bool:
+        """Whether some process of this machine serves that local board now."""
+        return is_served(self.local_connections()[connection].url)
+
     def serve_local_boards(self) -> Callable[[], None]:
         """Serve, in threads, the local boards that no other process serves yet; returns what ends that."""
         stack = ExitStack()
@@ -231,7 +304,15 @@ class App:
             if is_served(connection.url):
                 log.info("the local board is served already", connection=name, url=connection.url)
                 continue
-            stack.enter_context(running(path, port=connection.port, durable=True))
+            try:
+                stack.enter_context(running(path, port=connection.port, durable=True))
+            except OSError as error:
+                stack.close()
+                raise ConfigError(
+                    f"port {connection.port} cannot be used for the local board ({error.strerror}): end what uses it, "
+                    "or give the connection another `port:`",
+                    where=f"connections: {name}",
+                ) from error
             log.info("serving the local board", connection=name, url=connection.url)
         return stack.close
 

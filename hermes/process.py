@@ -37,7 +37,10 @@ class Process:
     """Any number of these may share one database and one board. `stop` drains: what runs is finished or handed back,
     what has ended is shown, and no card is left InProgress for nobody to work on."""
 
-    def __init__(self, app: App, roles: frozenset[Role] = ALL_ROLES, *, desk_threads: int = 2) -> None:
+    def __init__(
+        self, app: App, roles: frozenset[Role] = ALL_ROLES, *, desk_threads: int = 2, ticks: bool = True
+    ) -> None:
+        """Without `ticks` no poll starts by itself and no file is read again: hermes/once.py says what runs."""
         self.app = app
         self.roles = roles
         self.ticker = Ticker(app.metrics)
@@ -46,6 +49,7 @@ class Process:
         self.worker: Worker | None = None
         self._desk_loop: DeskLoop | None = None
         self._desk_threads = desk_threads
+        self._ticks = ticks
         self._executor: ThreadPoolExecutor | None = None
         self._closing: list[Callable[[], None]] = []
         self._stopped = threading.Event()
@@ -66,6 +70,7 @@ class Process:
             self._desk_loop = DeskLoop(
                 self.desk, app.store.subscribe, threads=self._desk_threads, tick_seconds=tick.total_seconds()
             )
+        if self.scheduler is not None and self._ticks:
             self.ticker.add("scheduler", tick, self.scheduler.tick)
             self.ticker.add("reload", timedelta(seconds=2), self._reload)
             self.ticker.add("reach", timedelta(seconds=30), app.reach_missing)

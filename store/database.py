@@ -14,7 +14,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from hermes.clock import Clock
 from hermes.errors import StoreError, StoreUnavailable
-from store.filesystem import refuse_network_file_system
+from store.filesystem import file_system_type, refuse_network_file_system
 from store.sqlite_gate import SqliteGate
 from store.unit_of_work import UnitOfWork
 
@@ -112,6 +112,23 @@ class Database:
         if self._gate is not None:
             return self.clock.now()
         return connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one()
+
+    def disk(self) -> tuple[Path, str | None] | None:
+        """Where a SQLite file is, and on which type of file system; None for a server."""
+        if self._gate is None:
+            return None
+        path = self._sqlite_path()
+        table = Path("/proc/self/mountinfo")
+        known = table.read_text(encoding="utf-8", errors="replace") if table.exists() else ""
+        return path, file_system_type(path.parent.resolve(), known)
+
+    def pragmas(self) -> dict[str, str]:
+        """Of connections that write what must not be lost; empty where there are none."""
+        if self._gate is None:
+            return {}
+        with self.engine.connect() as connection:
+            names = ("journal_mode", "synchronous", "foreign_keys")
+            return {name: str(connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()) for name in names}
 
     def close(self) -> None:
         self.engine.dispose()

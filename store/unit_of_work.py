@@ -16,6 +16,7 @@ from store.places import PlaceStatements
 from store.polls import PollStatements
 from store.runs import RunStatements
 from store.steps import StepStatements
+from store.survey import SurveyStatements
 
 
 class UnitOfWork:
@@ -69,3 +70,7 @@ class UnitOfWork:
     @cached_property
     def polls(self) -> PollStatements:
         return PollStatements(self)
+
+    @cached_property
+    def survey(self) -> SurveyStatements:
+        return SurveyStatements(self)

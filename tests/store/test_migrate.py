@@ -86,7 +86,7 @@ def test_a_newer_database_is_refused_and_left_as_it_is(database: Database, path:
     upgrade(database)
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
-    with pytest.raises(StoreError, match="version 9999.*newer Hermes"):
+    with pytest.raises(StoreError, match=r"version 9999.*newer Hermes"):
         upgrade(database)
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [("9999",)]
@@ -156,7 +156,7 @@ def test_a_damaged_file_is_refused_with_what_to_do(database: Database, path: Pat
     with path.open("r+b") as file:
         file.seek(page * 4096)
         file.write(b"\xff" * 4096)
-    with pytest.raises(StoreError, match="damaged.*backup"):
+    with pytest.raises(StoreError, match=r"damaged.*backup"):
         upgrade(Database(f"sqlite:///{path}", SystemClock()))
 
 

@@ -1,0 +1,89 @@
+"""`up`: the process that does the work, until a signal ends it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hermes.cli import choices
+from hermes.cli.context import working_app
+
+if TYPE_CHECKING:
+    from hermes.app import App
+
+
+def up(
+    ctx: typer.Context,
+    role: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--role",
+            metavar="|".join(choices.ROLES),
+            callback=choices.of(choices.ROLES),
+            help="Only this part; may be given again. Left out: all of them in one process.",
+        ),
+    ] = None,
+) -> None:
+    """Do the work until it is stopped: watch boards, claim cards, run them, serve the local board.
+
+    SIGTERM or Ctrl+C drains: what runs is finished or handed back, and the process exits with 0. A second one ends it
+    at once; its runs are taken over by the next process.
+    """
+    from hermes.process import ALL_ROLES, Process, Role
+
+    with signals() as stop, working_app(ctx) as app:
+        process = Process(app, frozenset(map(Role, role)) if role else ALL_ROLES)
+        try:
+            process.start()
+            _greet(app, process)
+            stop.wait()
+        finally:
+            process.stop()
+
+
+@contextmanager
+def signals() -> Iterator[threading.Event]:
+    """An event that SIGTERM and SIGINT set; the second of them ends the process there and then."""
+    stop = threading.Event()
+
+    def receive(number: int, _frame: FrameType | None) -> None:
+        if stop.is_set():
+            os._exit(128 + number)
+        stop.set()
+
+    before = {number: signal.signal(number, receive) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _greet(app: App, process: object) -> None:
+    """Where things are."""
+    from hermes.cli.output import STATES, near, say, table
+
+    with app.store.read() as unit:
+        polls, now = unit.polls.all(), unit.now
+    who = app.identity
+    say(
+        f"Hermes is up as {who.installation}:{who.boot_id}. Ctrl+C drains and ends it.",
+        f"  configuration  {app.configuration.folder}",
+        f"  database       {app.shown_database()}",
+    )
+    reached = {board.name: board for board in app.reached_boards().values()}
+    for name in app.configuration.boards:
+        where = app.board_page(name) if name in reached else "cannot be reached yet: hermes-poll doctor says why"
+        say(f"  board          {name}: {where}")
+    if not polls:
+        say("  no polls       put one into the polls/ folder of the configuration; it is read at once")
+    else:
+        rows = [(poll.poll_id, poll.health, near(poll.next_start_at, now)) for poll in polls]
+        table(("POLL", "HEALTH", "NEXT"), rows, styles=STATES)

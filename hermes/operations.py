@@ -1,0 +1,271 @@
+"""What people do to polls and runs, for the command line and pages alike: each is one transaction and says what it did.
+
+Nothing here formats or asks; nothing here is done twice when it is asked for twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from hermes.app import App
+from hermes.errors import HermesError
+from hermes.model.claim import OPEN_STATES, BoardState, ClaimRecord, ClaimState
+from hermes.model.run import Run, RunKind, RunState, TimelineEntry
+from hermes.model.step import Step
+from hermes.ports.polls import Occurrence, Poll, PollStatus
+from hermes.ports.runs import Decision, Resumed
+from hermes.ports.survey import BoardWrite
+
+if TYPE_CHECKING:
+    from store.unit_of_work import UnitOfWork
+
+
+class NotFound(HermesError):
+    """There is no such thing, or a name means several; the text lists what is near."""
+
+
+class Refused(HermesError):
+    """It cannot be done to this one; the text says why."""
+
+
+# -- polls
+
+
+@dataclass(frozen=True, slots=True)
+class PollView:
+    """A poll as its row and its cards tell."""
+
+    poll: Poll
+    board: str | None
+    """Its name in hermes.yaml."""
+    file: str | None
+    waiting: int
+    claimed: int
+    stopped: str | None
+    """Why nothing is claimed on its board."""
+
+    @property
+    def health(self) -> str:
+        return "stopped" if self.stopped and self.poll.health in ("ok", "new") else self.poll.health
+
+
+@dataclass(frozen=True, slots=True)
+class Polls:
+    views: tuple[PollView, ...]
+    unstarted: tuple[str, ...]
+    """In the configuration, and never seen by a process of this database."""
+    now: datetime
+
+
+def polls(app: App, *, removed: bool = False) -> Polls:
+    configured = app.configuration.polls
+    if not app.database_exists():
+        return Polls((), tuple(configured), app.clock.now())
+    with app.store.read() as uow:
+        rows = uow.polls.all(removed=removed)
+        cards = uow.survey.cards_by_state()
+        boards = uow.survey.boards()
+        now = uow.now
+    views = []
+    for row in rows:
+        found = configured.get(row.poll_id)
+        counts = cards.get(row.poll_id, {})
+        views.append(
+            PollView(
+                poll=row,
+                board=found.board if found else None,
+                file=found.file if found else None,
+                waiting=counts.get(ClaimState.candidate, 0),
+                claimed=sum(counts.get(state, 0) for state in OPEN_STATES),
+                stopped=_stopped(boards, found.board if found else None),
+            )
+        )
+    known = {row.poll_id for row in rows}
+    return Polls(tuple(views), tuple(name for name in configured if name not in known), now)
+
+
+def _stopped(boards: Sequence[BoardState], name: str | None) -> str | None:
+    return next((board.stopped_reason for board in boards if name and board.name == name), None)
+
+
+def poll(app: App, name: str) -> tuple[PollView, tuple[Occurrence, ...], datetime]:
+    """Raises NotFound."""
+    every = polls(app, removed=True)
+    for view in every.views:
+        if view.poll.poll_id == name:
+            with app.store.read() as uow:
+                return view, tuple(uow.polls.occurrences(name)), every.now
+    if name in every.unstarted:
+        raise NotFound(f"The poll {name} is configured and no process has seen it yet: start `hermes-poll up`.")
+    known = [view.poll.poll_id for view in every.views]
+    raise NotFound(f"There is no poll {name!r}.{near_misses(name, [*known, *every.unstarted])}")
+
+
+def change_poll(app: App, name: str, what: str) -> bool:
+    """`what`: run, pause or resume. True: done; False: it was so already. Raises NotFound, Refused."""
+    view, _, _ = poll(app, name)
+    status = view.poll.status
+    with app.store.write() as uow:
+        done = {"run": uow.polls.run_now, "pause": uow.polls.pause, "resume": uow.polls.resume}[what](name)
+    if done:
+        return True
+    if status is PollStatus.removed:
+        raise Refused(f"The poll {name} has no file any more.")
+    if status is PollStatus.off:
+        raise Refused(
+            f"The poll {name} is switched off in {view.file or 'its file'} (`enabled: false`): change it there."
+        )
+    return False
+
+
+# -- runs
+
+
+@dataclass(frozen=True, slots=True)
+class RunList:
+    runs: tuple[tuple[Run, str | None], ...]
+    """With the title of the card, newest first."""
+    now: datetime
+
+
+def list_runs(
+    app: App,
+    *,
+    states: Sequence[RunState] = (),
+    poll_id: str | None = None,
+    object_id: str | None = None,
+    effects: bool = False,
+    limit: int = 50,
+) -> RunList:
+    with app.store.read() as uow:
+        kinds = tuple(RunKind) if effects else (RunKind.card, RunKind.function)
+        found = [
+            run
+            for kind in kinds
+            for run in uow.runs.list(states=states, kind=kind, poll_id=poll_id, object_id=object_id, limit=limit)
+        ]
+        found.sort(key=lambda run: (run.created_at, run.id), reverse=True)
+        titles = uow.survey.titles([run.object_id for run in found if run.object_id])
+        return RunList(tuple((run, titles.get(run.object_id or "")) for run in found[:limit]), uow.now)
+
+
+def find_card(app: App, text: str) -> str:
+    """The id of the card with this id or title. Raises NotFound."""
+    with app.store.read() as uow:
+        cards = uow.survey.find_cards(text.strip())
+        if not cards:
+            known = [card.title for card in uow.claims.list()[:500]]
+            raise NotFound(f"There is no card with the id or title {text!r}.{near_misses(text, known)}")
+    if len(cards) > 1:
+        lines = [f"  {card.card_id}  {card.title}" for card in cards]
+        raise NotFound("\n".join([f"{text!r} means several cards; say which:", *lines]))
+    return cards[0].card_id
+
+
+def steps_in_doubt(app: App, run_id: str) -> tuple[Step, ...]:
+    """Steps of the run, and of runs it awaits, whose outcome nobody knows."""
+    with app.store.read() as uow:
+        runs = [run_id, *(step.awaits_run_id for step in uow.runs.steps(run_id) if step.awaits_run_id)]
+        return tuple(step for run in runs for step in uow.runs.steps(run) if step.outcome_unknown)
+
+
+def find_run(app: App, text: str) -> Run:
+    """By id, unique beginning of one, key, card id or title; of a card, its newest run. Raises NotFound."""
+    text = text.strip()
+    with app.store.read() as uow:
+        found = uow.survey.find_runs(text) if text else []
+        if not found:
+            recent = uow.runs.list(limit=200)
+            titles = [card.title for card in uow.claims.list()[:500]]
+            names = [*(run.id for run in recent), *(run.key for run in recent), *titles]
+            raise NotFound(f"There is no run with the id, key, card or title {text!r}.{near_misses(text, names)}")
+        of_one_object = found[0].object_id is not None and len({run.object_id for run in found}) == 1
+        if len(found) > 1 and not of_one_object:
+            lines = [f"  {run.id}  {run.state}  {run.key}" for run in found]
+            raise NotFound("\n".join([f"{text!r} means several runs; say which:", *lines]))
+        return next((run for run in found if run.kind is RunKind.card), found[0])
+
+
+@dataclass(frozen=True, slots=True)
+class RunStory:
+    """Everything the database knows of a run."""
+
+    run: Run
+    card: ClaimRecord | None
+    owns_card: bool
+    """False: the card has gone on to another run."""
+    timeline: tuple[TimelineEntry, ...]
+    steps: tuple[Step, ...]
+    children: tuple[Run, ...]
+    awaited_by: tuple[str, ...]
+    board_log: tuple[BoardWrite, ...]
+    now: datetime
+
+
+def story(app: App, run: Run) -> RunStory:
+    with app.store.read() as uow:
+        card = uow.survey.card(run.object_id) if run.object_id else None
+        return RunStory(
+            run=run,
+            card=card,
+            owns_card=card is not None and card.run_id == run.id,
+            timeline=tuple(uow.runs.timeline(run.id)),
+            steps=tuple(uow.runs.steps(run.id)),
+            children=tuple(uow.runs.children(run.id)),
+            awaited_by=tuple(uow.survey.awaiting(run.id)),
+            board_log=tuple(uow.survey.board_log(run.object_id, run.id)) if run.object_id else (),
+            now=uow.now,
+        )
+
+
+def resume_run(
+    app: App, run_id: str, *, decision: Decision | None = None, result_json: str | None = None, by: str
+) -> Resumed:
+    """Continue a failed, parked or cancelled run under its key. A card's run waits until its card is claimed again; a
+    run that is awaited by a card's run brings that one along. Raises Refused when the card has gone on without it."""
+    with app.store.write() as uow:
+        resumed = uow.runs.resume(
+            run_id, held=_holds_card(uow, run_id), decision=decision, result_json=result_json, by=by
+        )
+        if resumed is Resumed.resumed:
+            _claim_again(uow, run_id)
+            for parent in uow.survey.awaiting(run_id):
+                _claim_again(uow, parent)
+    return resumed
+
+
+def _holds_card(uow: UnitOfWork, run_id: str) -> bool:
+    run = uow.runs.get(run_id)
+    return run is not None and run.kind is RunKind.card
+
+
+def _claim_again(uow: UnitOfWork, run_id: str) -> None:
+    run = uow.runs.get(run_id)
+    if run is None or run.kind is not RunKind.card or run.state is not RunState.ready:
+        return
+    if not run.held:  # resumed along with the run it awaits
+        uow.runs.hold(run_id, "waits until its card is claimed again")
+    if not uow.claims.resume(run_id):
+        card = uow.survey.card(run.object_id) if run.object_id else None
+        newer = f": its card is with the run {card.run_id} now" if card and card.run_id else ""
+        raise Refused(f"The run {run_id} cannot be resumed{newer}. Nothing was changed.")
+
+
+def cancel_run(app: App, run_id: str, reason: str) -> RunState | None:
+    """What it is after: `cancelled`, or `running` when it stops at its next step. None: it was over already."""
+    with app.store.write() as uow:
+        if not uow.runs.cancel(run_id, reason):
+            return None
+        run = uow.runs.get(run_id)
+    return run.state if run else None
+
+
+def near_misses(text: str, known: Sequence[str]) -> str:
+    folded = {name.casefold(): name for name in known if name}
+    near = get_close_matches(text.casefold(), folded, n=3, cutoff=0.5)
+    near += [name for name in folded if text.casefold() in name and name not in near][: 3 - len(near)]
+    return f" Did you mean {', '.join(repr(folded[name]) for name in near)}?" if near else ""

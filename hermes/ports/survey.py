@@ -1,0 +1,111 @@
+"""What people ask across tables: counts, searches and lists. Reads only; decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from hermes.model.claim import BoardState, ClaimRecord, ClaimState
+from hermes.model.json import JSON
+from hermes.model.run import Run
+
+
+@dataclass(frozen=True, slots=True)
+class BoardWrite:
+    """A row of the board log."""
+
+    run_id: str | None
+    fence: int
+    kind: str
+    wanted: Mapping[str, JSON]
+    sent_at: datetime
+    outcome: str
+    answered_at: datetime | None
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class StuckCard:
+    """A card's row that somebody should have looked at by now."""
+
+    card: ClaimRecord
+    due_at: datetime
+    failures: int
+    """Board calls for it that failed in a row."""
+    unknown_until: datetime | None
+    """Nobody writes the page before: a write may still land."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A credential that may not call now."""
+
+    credential: str
+    until: datetime
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkLeft:
+    """What is still to be done until an instant."""
+
+    running: int
+    """Runs that the asked-for worker drives now."""
+    runs_due: int
+    cards_due: int
+    """Cards that must be looked at: a claim under way, an ending to be shown, a retry."""
+    candidates: Mapping[str, int]
+    """Cards waiting to be claimed, by poll."""
+    changed_at: datetime | None
+    """Newest change of a run or a card."""
+
+    @property
+    def busy(self) -> bool:
+        return bool(self.running or self.runs_due or self.cards_due)
+
+
+class Survey(Protocol):
+    def find_runs(self, text: str, limit: int = 20) -> Sequence[Run]:
+        """By id, key, beginning of an id, card id, title or part of it: those of the first of these that finds any,
+        newest first."""
+        ...
+
+    def find_cards(self, text: str, limit: int = 20) -> Sequence[ClaimRecord]:
+        """By id, title or part of it, as `find_runs`."""
+        ...
+
+    def titles(self, card_ids: Sequence[str]) -> Mapping[str, str]: ...
+
+    def awaiting(self, run_id: str) -> Sequence[str]:
+        """Runs that have a step which awaits this one."""
+        ...
+
+    def card_of_run(self, run_id: str) -> ClaimRecord | None:
+        """The card that the run owns now; None when its card has gone on without it."""
+        ...
+
+    def card(self, card_id: str) -> ClaimRecord | None: ...
+
+    def board_log(self, card_id: str, run_id: str | None = None, limit: int = 200) -> Sequence[BoardWrite]:
+        """Oldest first."""
+        ...
+
+    def boards(self) -> Sequence[BoardState]: ...
+
+    def cards_by_state(self) -> Mapping[str, Mapping[ClaimState, int]]:
+        """Counts by poll."""
+        ...
+
+    def stuck_cards(self, due_before: datetime) -> Sequence[StuckCard]: ...
+
+    def pauses(self) -> Sequence[Pause]: ...
+
+    def count_runs(self, state: str) -> int: ...
+
+    def ended_since(self, instant: datetime) -> Sequence[Run]:
+        """Runs that nobody awaits, oldest ending first."""
+        ...
+
+    def work_left(self, owner: str, functions: Collection[str], until: datetime) -> WorkLeft: ...
