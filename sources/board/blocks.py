@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from sources.board.block_types import TYPES, accept_content, render_content, type_of
-from sources.board.call import PAGE_SIZE, Call, Json, refuse_trashed_ancestors
+from sources.board.call import PAGE_SIZE, Call, Json, in_trash, refuse_trashed_ancestors
 from sources.board.errors import UNDEFINED, archived_ancestor, archived_block, invalid, invalid_body
 from sources.board.ids import new_id, read_id
 from sources.board.paging import envelope, page_of
@@ -39,8 +39,11 @@ def list_children(call: Call) -> Json:
 
 
 def live_children(call: Call, parent: Node) -> list[Node]:
+    """A synced copy shows the children of its original."""
     if parent.kind == "database":
         return []
+    if parent.kind == "block" and parent.body["content"].get("synced_from"):
+        parent = call.store.get(parent.body["content"]["synced_from"]) or parent
     return [node for node in call.store.children(parent.id, *CONTENT) if not node.in_trash]
 
 
@@ -224,7 +227,7 @@ def render(call: Call, node: Node) -> Json:
         "created_by": partial(node.created_by),
         "last_edited_by": partial(node.edited_by),
         "has_children": bool(live_children(call, node)),
-        "in_trash": node.in_trash,
+        "in_trash": in_trash(call.store, node),
     }
     if node.kind == "block":
         kind = node.body["type"]
@@ -233,9 +236,9 @@ def render(call: Call, node: Node) -> Json:
     else:
         kind = f"child_{node.kind}"
         shown["type"] = kind
-        shown[kind] = {"title": title_of(node.body, call.board)}
+        shown[kind] = {"title": title_of(node.body, call.board) or ("New database" if node.kind == "database" else "")}
     if call.says_archived:
-        shown["archived"] = node.in_trash
+        shown["archived"] = shown["in_trash"]
     return shown
 
 

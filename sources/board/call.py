@@ -122,7 +122,15 @@ class Bare(dict[str, Any]):
 def refuse_trashed_ancestors(store: Store, node: Node) -> None:
     """Writes below a trashed object are refused."""
     above = store.get(node.parent_id)
+    if above is not None and in_trash(store, above):
+        raise archived_ancestor()
+
+
+def in_trash(store: Store, node: Node) -> bool:
+    """What stands below a trashed object is in the trash with it."""
+    above: Node | None = node
     while above is not None:
         if above.in_trash:
-            raise archived_ancestor()
+            return True
         above = store.get(above.parent_id)
+    return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sources.board.call import Bare, Call, Json, refuse_trashed_ancestors
+from sources.board.call import Bare, Call, Json, in_trash, refuse_trashed_ancestors
 from sources.board.errors import UNDEFINED, archived_ancestor, invalid_body
 from sources.board.files import accept_icon, render_cover, render_icon
 from sources.board.ids import new_id, page_url, read_id
@@ -179,8 +179,8 @@ def render(call: Call, source: Node) -> Json:
         "database_parent": render_parent(call, database),
         "url": page_url(database.id),
         "public_url": None,
-        "in_trash": source.in_trash,
+        "in_trash": in_trash(call.store, source),
     }
     if call.says_archived:
-        shown["archived"] = source.in_trash
+        shown["archived"] = shown["in_trash"]
     return shown

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from sources.board.call import Call, Json, refuse_trashed_ancestors
+from sources.board.call import Call, Json, in_trash, refuse_trashed_ancestors
 from sources.board.data_sources import add_source
 from sources.board.data_sources import change as change_source
 from sources.board.errors import UNDEFINED, archived_ancestor, invalid, invalid_body
@@ -146,7 +146,7 @@ def _render(call: Call, database: Node) -> Json:
         "description": render_text(body["description"], call.board),
         "parent": render_parent(call, database),
         "is_inline": bool(body.get("is_inline")),
-        "in_trash": database.in_trash,
+        "in_trash": in_trash(call.store, database),
         "is_locked": bool(body.get("is_locked")),
         "created_time": exact_stamp(database.created_at),
         "last_edited_time": exact_stamp(database.edited_at),
@@ -157,7 +157,7 @@ def _render(call: Call, database: Node) -> Json:
         "public_url": None,
     }
     if call.says_archived:
-        shown["archived"] = database.in_trash
+        shown["archived"] = shown["in_trash"]
     return shown
 
 
@@ -180,6 +180,6 @@ def _render_legacy(call: Call, database: Node) -> Json:
         "parent": render_parent(call, database),
         "url": page_url(database.id),
         "public_url": None,
-        "archived": database.in_trash,
-        "in_trash": database.in_trash,
+        "archived": in_trash(call.store, database),
+        "in_trash": in_trash(call.store, database),
     }

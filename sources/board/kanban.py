@@ -86,7 +86,7 @@ class Kanban:
     def _refused(self, request: Request, status: int, message: str) -> Response:
         if _wants_json(request):
             return JSONResponse({"error": message}, status)
-        return self._page("problem.html", status=status, message=message)
+        return self._page("problem.html", status=status, code=status, message=message)
 
     def _page(self, name: str, *, status: int = 200, **values: Any) -> Response:
         return HTMLResponse(
@@ -207,9 +207,9 @@ def _wants_json(request: Request) -> bool:
 
 
 async def _read_form(request: Request) -> _Form:
-    if not request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
-        raise NotionError(415, "validation_error", "Send the fields of a form.")
     data = await request.body()
+    if data and not request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
+        raise NotionError(415, "validation_error", "Send the fields of a form.")
     if len(data) > MAX_FORM_BYTES:
         raise NotionError(413, "validation_error", "That text is too long.")
     fields = parse_qs(data.decode("utf-8", "replace"), keep_blank_values=True)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from sources.board.blocks import append_blocks, empty_page, keep_blocks
-from sources.board.call import Call, Json, refuse_trashed_ancestors
+from sources.board.call import Call, Json, in_trash, refuse_trashed_ancestors
 from sources.board.errors import UNDEFINED, archived_ancestor, invalid, invalid_body
 from sources.board.files import accept_cover, accept_icon, render_cover, render_icon
 from sources.board.ids import new_id, page_url, read_id
@@ -22,7 +22,7 @@ from sources.board.users import partial
 
 def create(call: Call) -> Json:
     parent = _parent(call, call.body.get("parent", UNDEFINED))
-    if parent is not None and (parent.in_trash or _below_trash(call, parent)):
+    if parent is not None and in_trash(call.store, parent):
         raise archived_ancestor()
     schema: Schema = parent.body["properties"] if parent is not None and parent.kind == "data_source" else TITLE_ONLY
     values, grown = accept_values(call, schema, call.body.get("properties", {}), "body.properties")
@@ -89,11 +89,6 @@ def only_source(call: Call, database: Node) -> Node:
     if len(sources) != 1:
         raise invalid("Databases with multiple data sources are not supported in this API version.")
     return sources[0]
-
-
-def _below_trash(call: Call, node: Node) -> bool:
-    above = call.store.get(node.parent_id)
-    return above is not None and (above.in_trash or _below_trash(call, above))
 
 
 def retrieve(call: Call) -> Json:
@@ -193,7 +188,7 @@ def render(call: Call, page: Node) -> Json:
         "cover": render_cover(call, body.get("cover")),
         "icon": render_icon(call, body.get("icon")),
         "parent": render_parent(call, page),
-        "in_trash": page.in_trash,
+        "in_trash": in_trash(call.store, page),
         "is_archived": bool(body.get("is_archived")),
         "is_locked": bool(body.get("is_locked")),
         "properties": render_values(call, page, schema, only),
@@ -201,7 +196,7 @@ def render(call: Call, page: Node) -> Json:
         "public_url": None,
     }
     if call.says_archived:
-        shown["archived"] = page.in_trash
+        shown["archived"] = shown["in_trash"]
     return shown
 
 

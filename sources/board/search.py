@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sources.board.call import Call, Json
+from sources.board.call import Call, Json, in_trash
 from sources.board.data_sources import render as render_source
 from sources.board.databases import render as render_database
 from sources.board.errors import invalid_body
@@ -46,16 +46,7 @@ def _candidates(call: Call) -> list[Node]:
         if wanted not in kinds:
             raise invalid_body("body.filter.value", f'`"page"` or `"{table}"`', wanted)
         kinds = [wanted]
-    return [node for kind in kinds for node in call.store.of_kind(kind) if not _is_trashed(call, node)]
-
-
-def _is_trashed(call: Call, node: Node) -> bool:
-    above: Node | None = node
-    while above is not None:
-        if above.in_trash:
-            return True
-        above = call.store.get(above.parent_id)
-    return False
+    return [node for kind in kinds for node in call.store.of_kind(kind) if not in_trash(call.store, node)]
 
 
 def _render(call: Call, node: Node) -> Json:

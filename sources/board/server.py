@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import socket
 import threading
 import urllib.request
@@ -74,7 +75,7 @@ def serve(
     """
     board = Board(path, clock=clock, tokens=tokens, workspace_name=workspace_name, durable=durable)
     try:
-        uvicorn.Server(_config(board, {host, *hosts}, host=host, port=port, timeout_graceful_shutdown=5)).run()
+        _ProcessServer(_config(board, {host, *hosts}, host=host, port=port, timeout_graceful_shutdown=5)).run()
     finally:
         board.close()
 
@@ -120,6 +121,19 @@ def _listen(port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", port))
     return listener
+
+
+class _ProcessServer(uvicorn.Server):
+    """Ends in peace: uvicorn's own would raise the signal again once it has stopped, before the file is closed."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 class _ThreadServer(uvicorn.Server):
