@@ -24,6 +24,7 @@ LONGEST_WAIT_SECONDS = 30.0
 PAUSE_AGE_SECONDS = 0.5
 """How old our knowledge of a pause may be."""
 LARGEST_BATCH = 8
+FURTHEST_AHEAD = timedelta(minutes=5)
 
 
 class LimitExceeded(Retryable):
@@ -118,31 +119,35 @@ class DatabaseLimiter:
         """Seconds to wait for an instant that is now ours."""
         batch = self._batches[urgent]
         with batch.mutex:  # ordinary callers waiting for the database hold up no urgent one
-            at = batch.next(self._clock.boot_seconds(), self._pause.count)
+            at = batch.next(self._clock.boot_seconds())
             if at is None:
                 at = self._refill(batch, urgent)
             return at - self._clock.boot_seconds()
 
     def _refill(self, batch: _Batch, urgent: bool) -> float:
         assert self._pacing is not None  # noqa: S101 - told by the caller
-        boot = self._clock.boot_seconds()
         with self._database.write(urgent=urgent, durable=False) as unit:
+            boot = self._clock.boot_seconds()
             state, now = unit.limits.hold(self._credential), unit.now
-            start = max(now, state.paused_until or now)
-            lane, free = self._pacing.ordinary, state.next_free_at
-            reserved, reserved_free = self._pacing.urgent, state.urgent_free_at
-            reserve = urgent and reserved.first(reserved_free, start) < lane.first(free, start)
+            lane, free = self._pacing.ordinary, _plausible(state.next_free_at, now)
+            reserved, reserved_free = self._pacing.urgent, _plausible(state.urgent_free_at, now)
+            reserve = urgent and reserved.first(reserved_free, now) < lane.first(free, now)
             if reserve:
                 lane, free = reserved, reserved_free
-            wait = (lane.first(free, start) - now).total_seconds()
+            wait = (lane.first(free, now) - now).total_seconds()
             if wait > self._longest_wait:
                 raise LimitExceeded(f"the budget of calls is used up: again in {wait:.0f} s", retry_after=wait)
-            instants, taken = lane.take(batch.size(lane), free, start)
+            instants, taken = lane.take(batch.size(lane), free, now)
             if reserve:
                 unit.limits.take(self._credential, urgent_free_at=taken)
             else:
                 unit.limits.take(self._credential, next_free_at=taken)
         return batch.fill([boot + (at - now).total_seconds() for at in instants])
+
+
+def _plausible(free: datetime | None, now: datetime) -> datetime | None:
+    """Nobody takes instants that far ahead: the wall clock was set back since."""
+    return None if free is not None and free - now > FURTHEST_AHEAD else free
 
 
 @dataclass(slots=True)
@@ -152,13 +157,10 @@ class _Pause:
     reason: str | None = None
     stored: datetime | None = None
     looked_at: float | None = None
-    count: int = 0
-    """How often we were told to stop: instants taken before the last time are void."""
 
     def extend(self, ends_at: float, reason: str | None) -> None:
         if ends_at > self.ends_at:
             self.ends_at, self.reason = ends_at, reason
-            self.count += 1
 
 
 class _Batch:
@@ -168,15 +170,12 @@ class _Batch:
         self.mutex = threading.Lock()
         self._instants: deque[float] = deque()
         self._count = 1
-        self._pauses = 0
 
-    def next(self, boot: float, pauses: int) -> float | None:
-        """`pauses`: how many there have been."""
+    def next(self, boot: float) -> float | None:
         # An instant that is long past is not kept: spending a hoard at once would be the burst that pacing prevents.
-        while self._instants and (self._instants[0] < boot - 1 or self._pauses != pauses):
+        while self._instants and self._instants[0] < boot - 1:
             self._instants.popleft()
             self._count = 1
-        self._pauses = pauses
         return self._instants.popleft() if self._instants else None
 
     def size(self, lane: Lane) -> int:

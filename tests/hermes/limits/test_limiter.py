@@ -12,6 +12,7 @@ import pytest
 
 from hermes.errors import Retryable, StoreError
 from hermes.limits import DatabaseLimiter, LimitExceeded, credential_key
+from hermes.limits.lanes import Pacing
 from hermes.limits.limiter import PAUSE_AGE_SECONDS
 from hermes.ports.limits import LimitUnit
 from hermes.testing.clock import FakeClock
@@ -79,12 +80,14 @@ def test_pause_longer_than_a_caller_should_wait_is_said_at_once(database: Databa
 
 
 def test_shorter_pause_does_not_end_a_longer_one(database: Database, clock: FakeClock) -> None:
-    limiter = DatabaseLimiter("key", database, clock)
-    limiter.pause(460, "long")
-    limiter.pause(1, "short")
+    ours, theirs = (DatabaseLimiter("key", database, clock) for _ in range(2))
+    ours.pause(460, "long")
+    theirs.pause(1, "short")
+    ours.pause(1, "short")
     clock.advance(timedelta(seconds=2))
-    with pytest.raises(LimitExceeded, match="long"):
-        limiter.acquire()
+    for limiter in (ours, theirs, DatabaseLimiter("key", database, clock)):
+        with pytest.raises(LimitExceeded, match="long"):
+            limiter.acquire()
 
 
 def test_pause_of_another_credential_stops_nobody(database: Database, clock: FakeClock) -> None:
@@ -179,16 +182,16 @@ def test_calls_in_a_row_cost_few_statements(database: Database, clock: FakeClock
 
 
 def test_instants_taken_ahead_are_not_hoarded(database: Database, clock: FakeClock) -> None:
-    limiter = DatabaseLimiter("key", database, clock, 60, longest_wait_seconds=600)
-    for _ in range(20):
+    limiter = DatabaseLimiter("key", database, clock, 600)
+    for _ in range(50):
         limiter.acquire()
     clock.advance(timedelta(minutes=10))
-    calls = []
-    for _ in range(60):
+    rested = clock.boot_seconds()
+    at_once = 0
+    while clock.boot_seconds() == rested:
         limiter.acquire()
-        calls.append(clock.boot_seconds())
-    assert sum(at < calls[0] + 60 for at in calls) <= 60
-    assert calls[-1] - calls[0] > 40
+        at_once += clock.boot_seconds() == rested
+    assert at_once == Pacing.of(600).ordinary.burst
 
 
 def test_without_its_row_nobody_calls(clock: FakeClock) -> None:
@@ -211,20 +214,6 @@ def test_token_is_not_in_the_database(database: Database, clock: FakeClock, tmp_
     assert all(b"ntn_very_secret" not in file.read_bytes() for file in tmp_path.iterdir())
 
 
-def test_instants_taken_before_a_pause_are_void_after_it(database: Database, clock: FakeClock) -> None:
-    limiter = DatabaseLimiter("key", database, clock, 600)
-    for _ in range(40):
-        limiter.acquire()
-    limiter.pause(5, "limited")
-    started = clock.boot_seconds()
-    calls = []
-    for _ in range(60):
-        limiter.acquire()
-        calls.append(clock.boot_seconds())
-    assert calls[0] - started >= 5
-    assert sum(at < calls[0] + 1 for at in calls) <= 50
-
-
 def test_ordinary_caller_that_waits_for_the_database_holds_up_no_urgent_one(
     database: Database, clock: FakeClock
 ) -> None:
@@ -245,3 +234,31 @@ def test_ordinary_caller_that_waits_for_the_database_holds_up_no_urgent_one(
     assert ordinary.is_alive()
     leave.set()
     ordinary.join()
+
+
+def test_pacing_goes_on_when_the_wall_clock_is_set_back(database: Database, clock: FakeClock) -> None:
+    limiter = DatabaseLimiter("key", database, clock, 60)
+    for _ in range(10):
+        limiter.acquire()
+    clock.step_wall(timedelta(hours=-1))
+    started = clock.boot_seconds()
+    for _ in range(20):
+        limiter.acquire()
+    assert clock.boot_seconds() - started < 60
+
+
+def test_instants_are_spaced_from_when_they_were_taken(database: Database, clock: FakeClock) -> None:
+    class Queued(_Counting):
+        """Waits ten seconds for its turn to write."""
+
+        def write(self, *, urgent: bool = False, durable: bool = True) -> AbstractContextManager[LimitUnit]:
+            clock.advance(timedelta(seconds=10))
+            return super().write(urgent=urgent, durable=durable)
+
+    limiter = DatabaseLimiter("key", Queued(database), clock, 60, longest_wait_seconds=600)
+    calls = []
+    for _ in range(60):
+        limiter.acquire()
+        calls.append(clock.boot_seconds())
+    for start in calls:
+        assert sum(start <= at < start + 60 for at in calls) <= 60
