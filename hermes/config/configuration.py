@@ -69,7 +69,7 @@ class PollConfig:
 class Configuration:
     folder: Path
     data: Path
-    database_url: str
+    database_url: str = field(repr=False)
     """May hold a password: never shown; `sqlalchemy.make_url(...)` renders it without."""
     timezone: str
     timezone_from_host: bool

@@ -57,7 +57,7 @@ class _Reader:
     @cached_property
     def _host_zone(self) -> str:
         try:
-            return get_localzone_name()
+            return ZoneInfo(get_localzone_name()).key
         except Exception:  # noqa: BLE001  (tzlocal raises many kinds on odd hosts; UTC is at least no lie)
             return "UTC"
 
@@ -126,6 +126,8 @@ class _Reader:
         if base is None or file.problems:
             return None
         self._secrets.update(secrets_in([base, connections, boards]))
+        if base.database is not None and not _has_password(base.database.get_secret_value()):
+            self._secrets.discard(base.database.get_secret_value())  # a path, which logs may show
         return _Base(base, connections, boards, board_connections)
 
     def _connections(self, file: ConfigFile) -> dict[str, BaseModel]:
@@ -342,6 +344,10 @@ def _remove(file: ConfigFile, path: tuple[str, ...]) -> None:
     owner = file.node(path[:-1])
     if isinstance(owner, MappingNode):
         owner.items.pop(path[-1], None)
+
+
+def _has_password(url: str) -> bool:
+    return re.search(r"://[^/@]*:[^/@]*@", url) is not None
 
 
 def _absolute_sqlite(url: str, home: Path) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
@@ -271,7 +271,9 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
 def secrets_in(value: Any) -> Iterator[str]:
     """Every secret in a validated section."""
     if isinstance(value, SecretStr):
-        yield value.get_secret_value()
+        secret = value.get_secret_value()
+        yield secret
+        yield from _passwords_in(secret)
     elif isinstance(value, BaseModel):
         for name in type(value).model_fields:
             yield from secrets_in(getattr(value, name))
@@ -281,3 +283,14 @@ def secrets_in(value: Any) -> Iterator[str]:
     elif isinstance(value, (list, tuple, set, frozenset)):
         for inner in value:
             yield from secrets_in(inner)
+
+
+def _passwords_in(url: str) -> Iterator[str]:
+    """What is secret in a URL that is one: libraries show the rest, and the password on its own."""
+    try:
+        password = urlsplit(url).password
+    except ValueError:
+        return
+    if password:
+        yield password
+        yield unquote(password)

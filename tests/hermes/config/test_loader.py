@@ -68,6 +68,8 @@ def test_without_a_timezone_the_hosts_is_used_and_said_to_be(folder, poll_text, 
     configuration = folder.load()
     assert configuration.timezone == "America/New_York"
     assert configuration.timezone_from_host
+    monkeypatch.setattr("hermes.config.loader.get_localzone_name", lambda: "local")
+    assert folder.load().timezone == "UTC", "a host that does not know its place"
 
 
 def test_all_mistakes_of_all_files_are_said_at_once_with_their_places(folder, poll_text):

@@ -102,7 +102,17 @@ def test_a_database_password_is_refused_and_a_url_without_one_is_not(folder):
     said = folder.problem()
     assert said == f"config/hermes.yaml:1:11: {NOT_HERE}"
     folder.write("hermes.yaml", "database: postgresql+psycopg://hermes@db/hermes\n")
-    assert folder.load().database_url == "postgresql+psycopg://hermes@db/hermes"
+    configuration = folder.load()
+    assert configuration.database_url == "postgresql+psycopg://hermes@db/hermes"
+    assert configuration.database_url not in configuration.secrets
+
+
+def test_the_password_of_a_database_is_a_secret_of_its_own(folder):
+    folder.environ["DB"] = "postgresql+psycopg://hermes:hunter%2F2@db/hermes"
+    folder.write("hermes.yaml", "database: ${DB}\n")
+    configuration = folder.load()
+    assert {"hunter%2F2", "hunter/2", folder.environ["DB"]} <= configuration.secrets
+    assert "hunter" not in repr(configuration)
 
 
 def test_channels_are_secrets_unless_they_stay_on_this_machine(folder):
