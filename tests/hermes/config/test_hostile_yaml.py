@@ -166,13 +166,14 @@ def test_huge_files_end_soon_in_a_problem(name):
     assert time.perf_counter() - started < 15  # two seconds at most here; room for slow machines
 
 
-def test_a_hostile_file_takes_little_memory():
+def test_a_hostile_file_takes_little_memory(monkeypatch):
+    monkeypatch.setattr("hermes.config.yaml_file.MAX_NODES", MAX_NODES // 10)  # tracing makes it ten times as slow
     raw = ("a: [" + "x," * 500_000 + "]").encode()
     tracemalloc.start()
     said(raw)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 50_000_000
+    assert peak < 15_000_000
 
 
 def test_a_large_scalar_is_no_problem():
