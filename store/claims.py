@@ -28,8 +28,10 @@ class ClaimStatements:
     def board(self, board: str) -> BoardState:
         row = self._connection.execute(select(*_columns(BoardRow)).where(col(BoardRow.board) == board)).one_or_none()
         if row is None:
-            return BoardState(board, "", None, None, None, None)
-        return BoardState(board, row.name, row.alone_since, row.queried_at, row.stopped_reason, row.problem)
+            return BoardState(board, "", None, None, None, None, None)
+        return BoardState(
+            board, row.name, row.alone_since, row.queried_at, row.answered_at, row.stopped_reason, row.problem
+        )
 
     def note_board(self, board: str, **changes: Any) -> None:
         changed = self._connection.execute(update(BoardRow).where(col(BoardRow.board) == board).values(**changes))
@@ -66,6 +68,18 @@ class ClaimStatements:
             return False
         self._connection.execute(insert(CardRow).values(board=board, card_id=card.id, **_fresh(), **seen))
         return True
+
+    def offer_again(self, board: str, card_ids: Sequence[str], hint_at: datetime) -> None:
+        for start in range(0, len(card_ids), 500):
+            self._connection.execute(
+                update(CardRow)
+                .where(
+                    col(CardRow.board) == board,
+                    col(CardRow.card_id).in_(card_ids[start : start + 500]),
+                    col(CardRow.state) == ClaimState.candidate,
+                )
+                .values(hint_at=hint_at)
+            )
 
     def reopen(self, hold: CardHold, card: Card, snapshot: Mapping[str, JSON]) -> None:
         self.let_go(
@@ -363,4 +377,5 @@ def _hold(row: Row[Any]) -> CardHold:
         shown=dict(row.shown or {}),
         note=row.note,
         snapshot=dict(row.snapshot or {}),
+        rank=row.rank,
     )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import threading
 import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -18,7 +20,7 @@ from hermes.claim.upkeep import keep
 from hermes.claim.work import ClaimingPoll, Work, hold_end
 from hermes.clock import Clock
 from hermes.errors import Conflict, Fatal, Gone, Retryable, SourceError, UnknownOutcome
-from hermes.model.claim import CardHold, ClaimPolicy, ClaimState
+from hermes.model.claim import BoardState, CardHold, ClaimPolicy, ClaimState
 from hermes.model.installation import Identity
 from hermes.model.run import RunState
 from hermes.ports.board import TaskBoard
@@ -48,6 +50,7 @@ class Desk:
         self._polls = polls
         self._identity = identity
         self._clock = clock
+        self._asking = threading.Lock()
         self._log = structlog.get_logger("hermes.claim")
 
     def ask(self, board: TaskBoard) -> TakenIn:
@@ -187,37 +190,42 @@ class Desk:
             return False
         with self._store.read() as uow:
             state = uow.claims.board(board.key)
-            hint = uow.claims.newest_hint(policy.poll_id)
-            if state.stopped_reason or state.problem or hint is None:
+            if state.stopped_reason or state.problem or uow.claims.newest_hint(policy.poll_id) is None:
                 return False
             if uow.places.free_places(policy.poll_id) == 0 or uow.claims.open_count(policy.poll_id) >= policy.max_open:
                 return False
             taken = uow.claims.claimed_since(policy.poll_id, state.queried_at or uow.now)
-            stale = hint < uow.now - board.times.hint_age
+            stale = not _fresh(state, uow.now, board)
         if not policy.at_once and taken >= policy.max_concurrent:
             return False
         if stale and not (policy.at_once and self._ask_again(board)):
             return False
-        hold, alone = self._reserve(policy, board)
+        hold, shared = self._reserve(policy, board)
         if hold is None:
             return False
-        shared = policy.shared or not alone
         self._guarded(self._work(hold, board), lambda work: claim(work, shared=shared))
         return True
 
     def _ask_again(self, board: TaskBoard) -> bool:
-        try:
-            self.ask(board)
-        except SourceError as error:
-            self._log.warning("cannot refresh candidates", board=board.key, error=str(error))
-            return False
-        return True
+        """True when candidates are fresh afterwards. One thread of a process asks, the others wait for its answer."""
+        with self._asking:
+            with self._store.read() as uow:
+                if _fresh(uow.claims.board(board.key), uow.now, board):
+                    return True
+            try:
+                self.ask(board)
+            except SourceError as error:
+                self._log.warning("cannot refresh candidates", board=board.key, error=str(error))
+                return False
+            return True
 
     def _reserve(self, policy: ClaimPolicy, board: TaskBoard) -> tuple[CardHold | None, bool]:
         run_id = uuid.uuid4().hex
         with self._store.write() as uow:
             state = uow.claims.board(board.key)
-            if state.stopped_reason or uow.claims.open_count(policy.poll_id) >= policy.max_open:
+            if state.stopped_reason or state.queried_at is None or not _fresh(state, uow.now, board):
+                return None, False
+            if uow.claims.open_count(policy.poll_id) >= policy.max_open:
                 return None, False
             if not uow.places.take_place(policy.poll_id, run_id, hold_end(board, uow.now)):
                 return None, False
@@ -226,12 +234,17 @@ class Desk:
                 run_id,
                 self._identity.boot_id,
                 hold_end(board, uow.now),
-                fresh_after=uow.now - board.times.hint_age,
+                fresh_after=state.queried_at,
             )
             if hold is None:
                 uow.places.release_place(run_id)
                 return None, False
-            return hold, _known_alone(state.alone_since, hold.hint_at)
+            shared = policy.shared or not _known_alone(state.alone_since, hold.hint_at)
+            if shared:
+                # Before anything is sent: whoever takes up an interrupted claim must know that rivals may be there.
+                hold = replace(hold, shown={"shared": True})
+                uow.claims.update(hold, shown=hold.shown)
+            return hold, shared
 
 
 def _look(work: Work) -> None:
@@ -265,6 +278,12 @@ def _look_at_claimed(work: Work) -> None:
 def _known_alone(alone_since: datetime | None, hint_at: datetime | None) -> bool:
     """One whole poll before the one that showed this candidate has seen no other installation."""
     return alone_since is not None and hint_at is not None and hint_at > alone_since
+
+
+def _fresh(state: BoardState, now: datetime, board: TaskBoard) -> bool:
+    """What the last whole poll showed is still a hint. Counted from its answer: a query may take longer than hints last,
+    and would otherwise bring none."""
+    return state.answered_at is not None and state.answered_at >= now - board.times.hint_age
 
 
 def _backoff(failures: int, conflict: bool) -> timedelta:

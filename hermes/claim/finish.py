@@ -24,14 +24,18 @@ def finish(work: Work, run: Run) -> None:
             work,
             WriteKind.result,
             "result",
-            lambda marker, again: work.board.write_result(work.hold.card_id, marker, text, again=again),
+            lambda marker, again, send_by: work.board.write_result(
+                work.hold.card_id, marker, text, again=again, send_by=send_by
+            ),
         )
     if run.state.value in work.policy.comment_on:
         write_text(
             work,
             WriteKind.comment,
             f"{run.state.value}/{run.deliveries}",
-            lambda marker, again: work.board.comment(work.hold.card_id, marker, shown.comment, again=again),
+            lambda marker, again, send_by: work.board.comment(
+                work.hold.card_id, marker, shown.comment, again=again, send_by=send_by
+            ),
         )
     card = work.board.read(work.hold.card_id)
     if card.in_trash:

@@ -12,6 +12,7 @@ from hermes.errors import HermesError
 from hermes.model.card import Card, CardStatus
 from hermes.model.claim import CardHold, ClaimState
 from hermes.model.installation import Identity, installation_of
+from hermes.model.json import JSON
 from hermes.ports.board import TaskBoard
 from hermes.ports.store import ClaimStore, ClaimUnit
 
@@ -53,8 +54,14 @@ def take_in(
     with store.write() as uow:
         records = uow.claims.records(board.key, [card.id for card in cards])
         state = uow.claims.board(board.key)
+        overtaken = state.queried_at is not None and asked_at < state.queried_at <= uow.now
         stranger = None if shared else _stranger(cards, records, identity, asked_at)
         stopped = state.stopped_reason or stranger
+        if overtaken:  # a query that began later has been recorded already: this one knows less
+            if stopped and not state.stopped_reason:
+                uow.claims.note_board(board.key, alone_since=None, stopped_reason=stopped, stopped_at=uow.now)
+            taken.stopped = stopped
+            return taken
         alone = state.alone_since
         if stopped or alone is None or state.queried_at is None or asked_at - state.queried_at > TRUST:
             alone = None if stopped else asked_at
@@ -62,16 +69,19 @@ def take_in(
             board.key,
             alone_since=alone,
             queried_at=asked_at,
+            answered_at=uow.now,
             problem=None,
             problem_at=None,
             stopped_reason=stopped,
             **({"stopped_at": uow.now} if stopped and not state.stopped_reason else {}),
         )
         taken.stopped = stopped
+        unchanged: list[str] = []
         for card in cards:
             record = records.get(card.id)
             if card.status is CardStatus.todo and not card.in_trash:
-                _take_in_todo(uow, board.key, card, record, polls, asked_at, taken)
+                _take_in_todo(uow, board.key, card, record, polls, asked_at, taken, unchanged)
+        uow.claims.offer_again(board.key, unchanged, asked_at)
         uow.claims.withdraw_unseen(board.key, asked_at)
         in_progress = {card.id for card in cards if card.status is CardStatus.in_progress}
         uow.claims.verify_unseen(board.key, asked_at, in_progress)
@@ -86,7 +96,9 @@ def _take_in_todo(
     polls: Mapping[str, ClaimingPoll],
     asked_at: datetime,
     taken: TakenIn,
+    unchanged: list[str],
 ) -> None:
+    """`unchanged` collects candidates that stand as they stood: a long queue is not written anew at every query."""
     if record is not None and record.state in (ClaimState.done, ClaimState.gone):
         if record.settled_at is None or record.settled_at < asked_at:
             uow.claims.verify(board, card.id)
@@ -102,9 +114,18 @@ def _take_in_todo(
         if wanted:
             generation = (record.generation if record else 0) + 1
             asked = card_input(card, body="", generation=generation, board=board)
-            uow.claims.offer(board, poll_id, card, snapshot(asked), asked_at)
+            wish = snapshot(asked)
+            if record is not None and _stands(record, poll_id, card, wish):
+                unchanged.append(card.id)
+            else:
+                uow.claims.offer(board, poll_id, card, wish, asked_at)
             taken.matched[poll_id] = taken.matched.get(poll_id, 0) + 1
             return
+
+
+def _stands(record: CardHold, poll_id: str, card: Card, wish: Mapping[str, JSON]) -> bool:
+    same = record.state is ClaimState.candidate and record.poll_id == poll_id
+    return same and record.rank == card.priority_rank and record.snapshot == wish
 
 
 def _stranger(

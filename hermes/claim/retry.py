@@ -35,7 +35,9 @@ def show_retry(work: Work, run: Run) -> None:
             work,
             WriteKind.comment,
             f"retry/{work.hold.retry_count + 1}",
-            lambda marker, again: work.board.comment(work.hold.card_id, marker, text, again=again),
+            lambda marker, again, send_by: work.board.comment(
+                work.hold.card_id, marker, text, again=again, send_by=send_by
+            ),
         )
     count = work.hold.retry_count + 1
     if not already:

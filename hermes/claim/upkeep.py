@@ -70,7 +70,9 @@ def _comment_on_edit(work: Work, run: Run, card: Card) -> None:
         work,
         WriteKind.comment,
         f"edited/{card.text_hash[:8]}",
-        lambda marker, again: work.board.comment(work.hold.card_id, marker, text, again=again),
+        lambda marker, again, send_by: work.board.comment(
+            work.hold.card_id, marker, text, again=again, send_by=send_by
+        ),
     )
 
 
@@ -87,5 +89,7 @@ def _comment_on_snooze(work: Work, run: Run) -> None:
         work,
         WriteKind.comment,
         f"snooze/{until}",
-        lambda marker, again: work.board.comment(work.hold.card_id, marker, text, again=again),
+        lambda marker, again, send_by: work.board.comment(
+            work.hold.card_id, marker, text, again=again, send_by=send_by
+        ),
     )

@@ -27,28 +27,38 @@ class Written:
 
 def write_card(work: Work, kind: WriteKind, values: CardValues) -> Written:
     """Raises what the board raises, with the outcome in the log; `StaleHold` when the row is another's by now."""
+    send_by = _send_by(work)
     with work.store.write() as uow:
         log_id = uow.claims.log(work.hold, kind, as_json(values), work.hold_end(uow.now))
     reach(CrashPoint.claim_sent if kind is WriteKind.claim else CrashPoint.finish_sent)
-    return Written(_recorded(work, log_id, lambda: work.board.write(work.hold.card_id, values)), log_id)
+    card = _recorded(work, log_id, lambda: work.board.write(work.hold.card_id, values, send_by=send_by))
+    return Written(card, log_id)
 
 
-def write_text(work: Work, kind: WriteKind, about: str, send: Callable[[str, bool], None]) -> None:
-    """A result or a comment, once for each run and `about`. `send(marker, again)` is the board's call; a text that may
-    have been sent before the process died or the answer was lost is looked for first. Done already: nothing happens."""
+def write_text(work: Work, kind: WriteKind, about: str, send: Callable[[str, bool, float], None]) -> None:
+    """A result or a comment, once for each run and `about`. `send(marker, again, send_by)` is the board's call; a text
+    that may have been sent before the process died or the answer was lost is looked for first. Done already: nothing
+    happens."""
     marker = f"{work.hold.run_id}/{about}"
     stage = work.shown.get(about)
     if stage == "done":
         return
+    send_by = _send_by(work)
     with work.store.write() as uow:
         log_id = uow.claims.log(work.hold, kind, {}, work.hold_end(uow.now))
         work.shown[about] = "sent"
         uow.claims.update(work.hold, shown=dict(work.shown))
-    _recorded(work, log_id, lambda: send(marker, stage == "sent"))
+    _recorded(work, log_id, lambda: send(marker, stage == "sent", send_by))
     with work.store.write() as uow:
         uow.claims.log_outcome(log_id, "applied")
         work.shown[about] = "done"
         uow.claims.update(work.hold, shown=dict(work.shown))
+
+
+def _send_by(work: Work) -> float:
+    """Boot seconds. The hold lasts for twice the wait-out from the logging on: what leaves within the first lands, if
+    at all, before the next holder reads the page. A process that was suspended in between finds its time over."""
+    return work.clock.boot_seconds() + work.board.times.wait_out.total_seconds()
 
 
 def _recorded(work: Work, log_id: int, send: Callable[[], Answer]) -> Answer:

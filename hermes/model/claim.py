@@ -83,6 +83,7 @@ class CardHold:
     shown: dict[str, JSON] = field(default_factory=dict)
     note: str | None = None
     snapshot: dict[str, JSON] = field(default_factory=dict)
+    rank: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,7 @@ class BoardState:
     name: str
     alone_since: datetime | None
     queried_at: datetime | None
+    answered_at: datetime | None
     stopped_reason: str | None
     problem: str | None
 

@@ -32,7 +32,7 @@ class BoardPoll:
         with self._store.read() as uow:
             state, now = uow.claims.board(board.key), uow.now
             waiting = uow.claims.waiting(poll.id)
-        fresh = state.queried_at is not None and now - state.queried_at < board.times.hint_age / 2
+        fresh = state.answered_at is not None and now - state.answered_at < board.times.hint_age / 2
         if fresh and not lease.by_hand and not state.stopped_reason and not state.problem:
             return OccurrenceOutcome(matched=waiting, note=f"{waiting} waiting (another poll has just asked the board)")
         reach(CrashPoint.before_query)

@@ -28,6 +28,10 @@ class ClaimStatements(Protocol):
         """Make a Todo card a candidate (or refresh one). False if its row is neither idle nor candidate."""
         ...
 
+    def offer_again(self, board: str, card_ids: Sequence[str], hint_at: datetime) -> None:
+        """The same for candidates that stand as they stood: in one statement."""
+        ...
+
     def reopen(self, hold: CardHold, card: Card, snapshot: Mapping[str, JSON]) -> None:
         """A done or gone card was asked for again by a person: a candidate of the next generation."""
         ...

@@ -97,10 +97,14 @@ class NotionClient:
         answer: dict[str, Any] = retrying(once)
         return answer
 
-    def write(self, method: str, path: str, body: dict[str, Any], *, urgent: bool = False) -> dict[str, Any]:
-        """A request that changes something: sent once."""
-        seconds = self.connection.timeout_seconds
-        return self._send(method, path, None, body, writes=True, urgent=urgent, seconds=seconds)
+    def write(
+        self, method: str, path: str, body: dict[str, Any], *, urgent: bool = False, send_by: float | None = None
+    ) -> dict[str, Any]:
+        """A request that changes something: sent once, and not after `send_by` (boot seconds)."""
+        # What is not answered within the wait-out is over: others write the page when as long again has passed.
+        wait_out = self.connection.protocol_times.wait_out.total_seconds()
+        seconds = min(self.connection.timeout_seconds, wait_out)
+        return self._send(method, path, None, body, writes=True, urgent=urgent, seconds=seconds, send_by=send_by)
 
     def pages(
         self, method: str, path: str, query: dict[str, Any], *, limit: int = 100
@@ -138,8 +142,11 @@ class NotionClient:
         writes: bool,
         urgent: bool,
         seconds: float,
+        send_by: float | None = None,
     ) -> dict[str, Any]:
         self._limiter.acquire(urgent=urgent)
+        if send_by is not None and self._clock.boot_seconds() > send_by:
+            raise Retryable("not sent: it had to wait for too long, and somebody else may have the card by now")
         try:
             with total_deadline(seconds):
                 answer = self._notion.request(path=path, method=method, query=query, body=body)

@@ -136,7 +136,7 @@ class NotionTaskBoard:
             raise Retryable("Notion answered without the page's text")
         return f"{body}\n\n(The page goes on: Notion cut it here.)" if answer.get("truncated") else body
 
-    def write(self, card_id: str, values: CardValues) -> Card:
+    def write(self, card_id: str, values: CardValues, *, send_by: float | None = None) -> Card:
         """A claim needs every column. Any other write leaves out columns that are gone, so running cards still finish;
         where Notion refuses one for such a column, which surely wrote nothing, it is sent anew without it."""
         claims = values.get("status") is CardStatus.in_progress
@@ -144,15 +144,18 @@ class NotionTaskBoard:
         if claims:
             columns.require_all()
         try:
-            return self._patch(card_id, values if claims else _present(values, columns), columns, urgent=not claims)
+            wanted = values if claims else _present(values, columns)
+            return self._patch(card_id, wanted, columns, urgent=not claims, send_by=send_by)
         except SchemaRejected as exc:
             fresh = self._schema(afresh=True)
             if claims:
                 fresh.require_all()
                 raise Retryable(f"{exc}; the columns were read again and are all there") from exc
-            return self._patch(card_id, _present(values, fresh), fresh, urgent=True)
+            return self._patch(card_id, _present(values, fresh), fresh, urgent=True, send_by=send_by)
 
-    def write_result(self, card_id: str, marker: str, markdown: str, *, again: bool) -> None:
+    def write_result(
+        self, card_id: str, marker: str, markdown: str, *, again: bool, send_by: float | None = None
+    ) -> None:
         portions = list(calls(section(marker, markdown)))
         done, after = landed(portions, self._children(card_id)) if again else (0, None)
         for number, portion in enumerate(portions[done:], start=done):
@@ -160,7 +163,7 @@ class NotionTaskBoard:
             if after is not None:
                 body |= self._position(after)
             try:
-                answer = self.client.write("PATCH", f"blocks/{card_id}/children", body, urgent=True)
+                answer = self.client.write("PATCH", f"blocks/{card_id}/children", body, urgent=True, send_by=send_by)
             except Retryable as exc:
                 if number == done:
                     raise
@@ -168,7 +171,7 @@ class NotionTaskBoard:
                 raise UnknownOutcome(f"{number} of {len(portions)} parts of the result are in the page: {exc}") from exc
             after = _last_id(answer, portion)
 
-    def comment(self, card_id: str, marker: str, text: str, *, again: bool) -> None:
+    def comment(self, card_id: str, marker: str, text: str, *, again: bool, send_by: float | None = None) -> None:
         """Looks only at open discussions with `again`: Notion does not list resolved ones."""
         tail = f"\n{label(marker)}"
         if again and any(label(marker) in said for said in self._comments(card_id)):
@@ -176,7 +179,7 @@ class NotionTaskBoard:
         said = cut(clean(text), COMMENT_UNITS) + tail
         body = {"parent": {"page_id": card_id}, "rich_text": rich_text(said)}
         try:
-            self.client.write("POST", "comments", body, urgent=True)
+            self.client.write("POST", "comments", body, urgent=True, send_by=send_by)
         except Committed:
             return
 
@@ -252,12 +255,15 @@ class NotionTaskBoard:
             raise Gone(f"The page {page.get('id')} was moved away from the board {self.name!r}")
         return to_card(page, self._schema())
 
-    def _patch(self, card_id: str, values: CardValues, columns: Columns, *, urgent: bool) -> Card:
+    def _patch(
+        self, card_id: str, values: CardValues, columns: Columns, *, urgent: bool, send_by: float | None
+    ) -> Card:
         sent = to_properties(values, columns)
         if not sent:  # every column of the write is gone
             return self._card(self.client.read("GET", f"pages/{card_id}", urgent=urgent))
         try:
-            page = self.client.write("PATCH", f"pages/{card_id}", {"properties": sent}, urgent=urgent)
+            body = {"properties": sent}
+            page = self.client.write("PATCH", f"pages/{card_id}", body, urgent=urgent, send_by=send_by)
         except Committed:
             page = self.client.read("GET", f"pages/{card_id}", urgent=urgent)
         self._check_echo(page, values, sent, columns)

@@ -96,6 +96,8 @@ class BoardRow(SQLModel, table=True):
     """Start of the first whole poll, since we last started, that showed no other installation."""
     queried_at: datetime | None = None
     """Start of the last whole poll."""
+    answered_at: datetime | None = None
+    """When its answer was recorded: what it showed is used as a hint for a while from then on."""
     stopped_reason: str | None = None
     """Why nothing is claimed, in plain words: another installation was seen. A person decides (`board adopt`)."""
     stopped_at: datetime | None = None

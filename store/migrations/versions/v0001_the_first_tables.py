@@ -35,6 +35,7 @@ def upgrade() -> None:
         sa.Column("name", sa.String(), nullable=False),
         sa.Column("alone_since", sa.DateTime(timezone=True), nullable=True),
         sa.Column("queried_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("answered_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("stopped_reason", sa.String(), nullable=True),
         sa.Column("stopped_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("problem", sa.String(), nullable=True),

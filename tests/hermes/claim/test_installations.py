@@ -111,10 +111,10 @@ def test_the_read_back_shows_who_won_when_both_had_read_before_either_wrote(team
     second.desk.ask(second.board)
     original = first.board.write
 
-    def after_the_second(card, values):
+    def after_the_second(card, values, **how):
         monkeypatch.setattr(first.board, "write", original)
         second.desk.tick()
-        return original(card, values)
+        return original(card, values, **how)
 
     monkeypatch.setattr(first.board, "write", after_the_second)
     first.desk.tick()
@@ -131,10 +131,10 @@ def test_a_claim_acknowledged_too_late_is_not_started(team, monkeypatch) -> None
     shared.desk.ask(shared.board)
     original = shared.board.write
 
-    def slow(card, values):
+    def slow(card, values, **how):
         team.clock.advance(timedelta(seconds=11))
         monkeypatch.setattr(shared.board, "write", original)
-        return original(card, values)
+        return original(card, values, **how)
 
     monkeypatch.setattr(shared.board, "write", slow)
     shared.desk.tick()
@@ -169,7 +169,7 @@ def test_W12_expired_claims_fill_no_place(team, hermes, monkeypatch) -> None:
     class Died(BaseException):
         pass
 
-    def die(_card, _values):
+    def die(_card, _values, **_how):
         monkeypatch.undo()
         raise Died
 

@@ -76,8 +76,8 @@ def test_a_stopped_process_that_wakes_after_its_hold_writes_nothing(team, hermes
     other = hermes.another_desk("boot-2")
     original = hermes.board.write
 
-    def slow_write(card, values):
-        answer = original(card, values)
+    def slow_write(card, values, **how):
+        answer = original(card, values, **how)
         monkeypatch.setattr(hermes.board, "write", original)
         team.clock.advance(HOLD)  # SIGSTOP for longer than the hold; meanwhile another process does it all:
         other.tick()
