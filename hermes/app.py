@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import socket
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -47,10 +48,10 @@ from hermes.telemetry.logs import configure_logs
 from hermes.telemetry.metrics import Metrics
 from hermes.telemetry.redaction import Redactor
 from sources.board.config import LocalBoardConnection
-from sources.board.server import is_served, running
+from sources.board.server import is_served, running, serve
 from sources.notion import BoardSettings, NotionConnection, NotionTaskBoard, open_board
 from sources.notion.config import TimesOverrides
-from sources.notion.init import create_board
+from sources.notion.init import Applied, BoardPlan, NewBoard, apply_plan, create_board, plan_board
 from store.database import Database
 from store.migrate import Version, refuse_damaged, statements, upgrade, version
 
@@ -292,15 +293,37 @@ class App:
         settings = EngineSettings(slots=workers.slots, lease=workers.lease, tick=workers.tick)
         return Worker(self.store, self.clock, settings, owner=self.identity.boot_id)
 
+    # -- preparing boards
+
+    def plan_board(self, name: str) -> BoardPlan:
+        """What the board lacks; reads only. Raises SourceError."""
+        board = self.board(name)
+        return plan_board(board.client, board.settings)
+
+    def apply_board_plan(self, name: str, plan: BoardPlan) -> Applied:
+        """Adds what the plan shows. Raises SourceError."""
+        board = self.board(name)
+        return apply_plan(board.client, board.settings, plan)
+
+    def create_board(self, name: str, *, title: str, parent_page: str) -> NewBoard:
+        """A new board with every column under a page, or the one of that title that is there. Raises SourceError."""
+        board = self.board(name)
+        return create_board(board.client, board.settings, title=title, parent_page=parent_page)
+
+    # -- local boards
+
     def serves(self, connection: str) -> bool:
         """Whether some process of this machine serves that local board now."""
         return is_served(self.local_connections()[connection].url)
+
+    def local_board_file(self, connection: str) -> Path:
+        return self.configuration.data / f"board-{connection}.db"
 
     def serve_local_boards(self) -> Callable[[], None]:
         """Serve, in threads, the local boards that no other process serves yet; returns what ends that."""
         stack = ExitStack()
         for name, connection in self.local_connections().items():
-            path = self.configuration.data / f"board-{name}.db"
+            path = self.local_board_file(name)
             if is_served(connection.url):
                 log.info("the local board is served already", connection=name, url=connection.url)
                 continue
@@ -345,3 +368,16 @@ def _filter_of(poll: PollConfig) -> Callable[[Card, datetime], bool]:
         return poll.filter is None or poll.filter.matches(card, described, now)
 
     return wants
+
+
+def serve_board(path: Path, port: int) -> None:
+    """Serve one local board in this thread until SIGTERM or SIGINT."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    serve(path, port=port)
+
+
+def port_answers(port: int) -> bool:
+    """Whether anything listens there on this machine."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.settimeout(2)
+        return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -16,7 +16,7 @@ from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from pathlib import Path
 
-from hermes.app import App, read_configuration
+from hermes.app import App, port_answers, read_configuration
 from hermes.durable.registry import REGISTRY
 from hermes.errors import SourceError, StoreError
 from hermes.operations import polls
@@ -157,19 +157,11 @@ def _ports(app: App) -> Iterator[Check]:
     for name, connection in app.local_connections().items():
         if app.serves(name):
             yield _ok(f"connection {name}", f"the local board is served at {connection.url}")
-        elif _taken(connection.port):
+        elif port_answers(connection.port):
             cure = "end it, or give the connection another `port:`"
             yield _fail(f"connection {name}", f"port {connection.port} is used by another program", cure)
         else:
             yield _warn(f"connection {name}", "the local board is not served now", "hermes-poll up serves it")
-
-
-def _taken(port: int) -> bool:
-    import socket
-
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.settimeout(2)
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def board_checks(app: App) -> Iterator[Check]:

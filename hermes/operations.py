@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from hermes.app import App
+from hermes.claim.adopt import Adopted, ForeignClaim, adopt, foreign_claims
 from hermes.errors import HermesError
 from hermes.model.claim import OPEN_STATES, BoardState, ClaimRecord, ClaimState
 from hermes.model.run import Run, RunKind, RunState, TimelineEntry
@@ -28,7 +29,7 @@ class NotFound(HermesError):
     """There is no such thing, or a name means several; the text lists what is near."""
 
 
-class Refused(HermesError):
+class NotPossible(HermesError):
     """It cannot be done to this one; the text says why."""
 
 
@@ -106,7 +107,7 @@ def poll(app: App, name: str) -> tuple[PollView, tuple[Occurrence, ...], datetim
 
 
 def change_poll(app: App, name: str, what: str) -> bool:
-    """`what`: run, pause or resume. True: done; False: it was so already. Raises NotFound, Refused."""
+    """`what`: run, pause or resume. True: done; False: it was so already. Raises NotFound, NotPossible."""
     view, _, _ = poll(app, name)
     status = view.poll.status
     with app.store.write() as uow:
@@ -114,9 +115,9 @@ def change_poll(app: App, name: str, what: str) -> bool:
     if done:
         return True
     if status is PollStatus.removed:
-        raise Refused(f"The poll {name} has no file any more.")
+        raise NotPossible(f"The poll {name} has no file any more.")
     if status is PollStatus.off:
-        raise Refused(
+        raise NotPossible(
             f"The poll {name} is switched off in {view.file or 'its file'} (`enabled: false`): change it there."
         )
     return False
@@ -226,7 +227,7 @@ def resume_run(
     app: App, run_id: str, *, decision: Decision | None = None, result_json: str | None = None, by: str
 ) -> Resumed:
     """Continue a failed, parked or cancelled run under its key. A card's run waits until its card is claimed again; a
-    run that is awaited by a card's run brings that one along. Raises Refused when the card has gone on without it."""
+    run that is awaited by a card's run brings that one along. Raises NotPossible when the card has gone on without."""
     with app.store.write() as uow:
         resumed = uow.runs.resume(
             run_id, held=_holds_card(uow, run_id), decision=decision, result_json=result_json, by=by
@@ -252,7 +253,7 @@ def _claim_again(uow: UnitOfWork, run_id: str) -> None:
     if not uow.claims.resume(run_id):
         card = uow.survey.card(run.object_id) if run.object_id else None
         newer = f": its card is with the run {card.run_id} now" if card and card.run_id else ""
-        raise Refused(f"The run {run_id} cannot be resumed{newer}. Nothing was changed.")
+        raise NotPossible(f"The run {run_id} cannot be resumed{newer}. Nothing was changed.")
 
 
 def cancel_run(app: App, run_id: str, reason: str) -> RunState | None:
@@ -269,3 +270,83 @@ def near_misses(text: str, known: Sequence[str]) -> str:
     near = get_close_matches(text.casefold(), folded, n=3, cutoff=0.5)
     near += [name for name in folded if text.casefold() in name and name not in near][: 3 - len(near)]
     return f" Did you mean {', '.join(repr(folded[name]) for name in near)}?" if near else ""
+
+
+# -- boards
+
+
+def board_named(app: App, name: str | None) -> str:
+    """The only board when none is named. Raises NotFound."""
+    known = list(app.configuration.boards)
+    if name is None and len(known) == 1:
+        return known[0]
+    if name is None:
+        raise NotFound(f"Say which board: {', '.join(known)}." if known else "There is no board in hermes.yaml.")
+    if name not in known:
+        raise NotFound(f"There is no board {name!r} in hermes.yaml.{near_misses(name, known)}")
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """What `board adopt` would do, or did."""
+
+    board: str
+    stopped: str | None
+    claims: tuple[ForeignClaim, ...]
+    disabled: tuple[str, ...]
+    """Polls that were disabled because the board was stopped."""
+
+
+def look_at_foreign_claims(app: App, name: str) -> Adoption:
+    """Asks the board once. Raises SourceError."""
+    board = app.reach(name)
+    found = foreign_claims(app.store, board, app.identity, shared=_shared(app, name))
+    with app.store.read() as uow:
+        stopped = uow.claims.board(board.key).stopped_reason
+        disabled = tuple(
+            poll.poll_id
+            for poll in uow.polls.all()
+            if poll.poll_id in _polls_of(app, name)
+            and poll.status is PollStatus.disabled
+            and "hermes-poll board adopt" in (poll.disabled_reason or "")
+        )
+    return Adoption(name, stopped, tuple(found), disabled)
+
+
+def adopt_board(app: App, adoption: Adoption) -> Adopted:
+    """Gives those cards back to Todo, lets the board be claimed again, its polls run at once. Raises NotPossible."""
+    watching = _polls_of(app, adoption.board)
+    if not watching:
+        raise NotPossible(f"No poll watches the board {adoption.board}: nobody would claim what is given back.")
+    board = app.reach(adoption.board)
+    done = adopt(app.store, board, app.identity, app.clock, watching[0], adoption.claims)
+    if done.complete:
+        with app.store.write() as uow:
+            for poll_id in watching:
+                if poll_id in adoption.disabled:
+                    uow.polls.resume(poll_id)
+                else:
+                    row = uow.polls.get(poll_id)
+                    if row is not None and row.status is PollStatus.active:
+                        uow.polls.run_now(poll_id)
+    return done
+
+
+def _shared(app: App, name: str) -> bool:
+    return app.board_settings(name).mode == "shared"
+
+
+def _polls_of(app: App, name: str) -> list[str]:
+    return [poll.id for poll in app.configuration.polls.values() if poll.board == name]
+
+
+def claims(app: App, *, board: str | None = None, every: bool = False) -> tuple[tuple[ClaimRecord, ...], datetime]:
+    """Cards that wait or are claimed; with `every` also those that are done with. Newest change first."""
+    with app.store.read() as uow:
+        keys = {row.name: row.board for row in uow.survey.boards()}
+        states = () if every else (ClaimState.candidate, *OPEN_STATES)
+        if board is not None and board not in keys:
+            return (), uow.now
+        found = uow.claims.list(states=states, board=keys[board] if board else None)
+        return tuple(found), uow.now

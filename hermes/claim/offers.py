@@ -131,22 +131,27 @@ def _stands(record: CardHold, poll_id: str, card: Card, wish: Mapping[str, JSON]
 def _stranger(
     cards: Sequence[Card], records: Mapping[str, CardHold], identity: Identity, asked_at: datetime
 ) -> str | None:
-    """Why claiming must stop: a claim that is not ours, or carries our name while our database does not know it."""
-    for card in cards:
-        by = installation_of(card.claimed_by)
-        if card.status is not CardStatus.in_progress or by is None:
-            continue
-        if by != identity.installation:
-            return (
-                f"another installation ({by}) holds the card {card.title or card.id!r}. Stop it, or set `mode: shared` "
-                "for this board in every installation; then: hermes-poll board adopt"
-            )
-        record = records.get(card.id)
-        if record is None or _forgotten(record, card, asked_at):
-            return (
-                f"the card {card.title or card.id!r} carries our name, but our database does not know its run "
-                f"({card.run_id}): was the database restored or copied? To take it on: hermes-poll board adopt"
-            )
+    """Why claiming must stop."""
+    reasons = (strange_claim(card, records.get(card.id), identity, asked_at) for card in cards)
+    return next((reason for reason in reasons if reason is not None), None)
+
+
+def strange_claim(card: Card, record: CardHold | None, identity: Identity, asked_at: datetime) -> str | None:
+    """What is wrong with a claim that is not ours, or carries our name while our database does not know it. None: there
+    is no claim on the card, or it is ours."""
+    by = installation_of(card.claimed_by)
+    if card.status is not CardStatus.in_progress or by is None:
+        return None
+    if by != identity.installation:
+        return (
+            f"another installation ({by}) holds the card {card.title or card.id!r}. Stop it, or set `mode: shared` "
+            "for this board in every installation; then: hermes-poll board adopt"
+        )
+    if record is None or _forgotten(record, card, asked_at):
+        return (
+            f"the card {card.title or card.id!r} carries our name, but our database does not know its run "
+            f"({card.run_id}): was the database restored or copied? To take it on: hermes-poll board adopt"
+        )
     return None
 
 

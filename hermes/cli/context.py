@@ -55,6 +55,28 @@ def working_app(ctx: typer.Context) -> Iterator[App]:
 
 
 @contextmanager
+def board_app(ctx: typer.Context) -> Iterator[App]:
+    """For commands that ask boards: the database is brought up to date, and local boards are served if nobody does."""
+    from hermes.app import App
+    from hermes.cli.output import warn
+
+    chosen = settings(ctx)
+    app, problems = App.look(chosen.config)
+    try:
+        app.configure_logs(level=chosen.log_level or "warning")
+        for problem in problems:
+            warn(problem)
+        app.upgrade()
+        stop_serving = app.serve_local_boards()
+        try:
+            yield app
+        finally:
+            stop_serving()
+    finally:
+        app.close()
+
+
+@contextmanager
 def looking_app(ctx: typer.Context, *, needs_database: bool = True) -> Iterator[App]:
     """For commands that look or change a row: no function of the operator is imported, a broken poll file is said and
     passed over, and the database is left at its version."""

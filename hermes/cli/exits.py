@@ -55,6 +55,7 @@ class Commands(TyperGroup):
 def _say(error: Exception) -> int:
     from hermes.cli.output import safe_lines
     from hermes.errors import ConfigError, HermesError, StoreError
+    from hermes.operations import NotFound
     from hermes.telemetry.redaction import Redactor
 
     redact = Redactor().text
@@ -63,6 +64,8 @@ def _say(error: Exception) -> int:
             code = error.code
         case ConfigError():
             code = Code.usage
+        case NotFound():
+            code = Code.not_found
         case StoreError():
             code = Code.database
         case HermesError():

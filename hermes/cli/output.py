@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import sys
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
+_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)", re.DOTALL)
+"""Whole sequences that move a cursor, colour, name a window or fill a clipboard."""
 _JOINERS = frozenset("\u200c\u200d")
 """Invisible, and needed inside words and emoji."""
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
@@ -35,7 +38,7 @@ def _strip(text: str, keep: str = "") -> str:
             return " "
         return letter if letter in _JOINERS or unicodedata.category(letter) not in _UNSEEN else ""
 
-    return text if text.isascii() and text.isprintable() else "".join(map(kept, text))
+    return text if text.isascii() and text.isprintable() else "".join(map(kept, _ESCAPE.sub("", text)))
 
 
 def cut(text: object, length: int) -> str:

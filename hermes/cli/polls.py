@@ -65,13 +65,10 @@ def list_polls(
 def show_poll(ctx: typer.Context, name: Name, json: Json = False) -> None:
     """Everything about one poll, with its last occurrences that did something."""
     from hermes.cli.output import STATES, cut, instant, near, print_json, say, table
-    from hermes.operations import NotFound, poll
+    from hermes.operations import poll
 
     with looking_app(ctx) as hermes:
-        try:
-            view, occurrences, now = poll(hermes, name)
-        except NotFound as error:
-            raise CommandError(str(error), Code.not_found) from error
+        view, occurrences, now = poll(hermes, name)
         if json:
             print_json({**_json(view), "occurrences": list(occurrences), "now": now})
             return
@@ -112,9 +109,10 @@ def run_poll(
 ) -> None:
     """Ask for a run now. A `hermes-poll up` that is running does it; `hermes-poll run-once POLL` does it here."""
     from hermes.cli.output import say
+    from hermes.operations import change_poll
 
     with looking_app(ctx) as hermes:
-        _change(hermes, name, "run")
+        change_poll(hermes, name, "run")
         if wait is None:
             say(f"{name} is asked to run: a running `hermes-poll up` does it at its next tick.")
             return
@@ -125,9 +123,10 @@ def run_poll(
 def pause_poll(ctx: typer.Context, name: Name) -> None:
     """Start no more occurrences, until `resume`. Cards it has claimed are finished."""
     from hermes.cli.output import say
+    from hermes.operations import change_poll
 
     with looking_app(ctx) as hermes:
-        done = _change(hermes, name, "pause")
+        done = change_poll(hermes, name, "pause")
         say(f"{name} is paused." if done else f"{name} is paused already.")
 
 
@@ -135,23 +134,15 @@ def pause_poll(ctx: typer.Context, name: Name) -> None:
 def resume_poll(ctx: typer.Context, name: Name) -> None:
     """Let a paused or disabled poll go on; it is due at once."""
     from hermes.cli.output import say
+    from hermes.operations import change_poll
 
     with looking_app(ctx) as hermes:
-        done = _change(hermes, name, "resume")
+        done = change_poll(hermes, name, "resume")
         say(f"{name} goes on." if done else f"{name} is active already.")
 
 
 def redacted(hermes: App, text: str) -> str:
     return hermes.redactor.text(text)
-
-
-def _change(hermes: App, name: str, what: str) -> bool:
-    from hermes.operations import NotFound, change_poll
-
-    try:
-        return change_poll(hermes, name, what)
-    except NotFound as error:
-        raise CommandError(str(error), Code.not_found) from error
 
 
 def _wait_for(hermes: App, name: str, seconds: float) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hermes.cli.context import working_app
-from hermes.cli.exits import Code, CommandError
+from hermes.cli.exits import Code
 
 if TYPE_CHECKING:
     from hermes.once import Round
@@ -32,13 +32,9 @@ def run_once(
     from hermes.cli.output import STATES, cut, print_json, say, table
     from hermes.cli.up import signals
     from hermes.once import run_once
-    from hermes.operations import NotFound
 
     with signals() as stop, working_app(ctx) as app:
-        try:
-            done = run_once(app, poll or (), timedelta(seconds=wait), stop)
-        except NotFound as error:
-            raise CommandError(str(error), Code.not_found) from error
+        done = run_once(app, poll or (), timedelta(seconds=wait), stop)
         if json:
             print_json(app.redactor.value(_json(done)))
         else:

@@ -56,7 +56,7 @@ def list_runs(
         if not hermes.database_exists():
             print_json({"runs": []}) if json else say("No runs yet: nothing has been started (`hermes-poll up`).")
             return
-        object_id = None if card is None else _found(lambda: find_card(hermes, card))
+        object_id = None if card is None else find_card(hermes, card)
         found = list_runs(hermes, states=wanted, poll_id=poll, object_id=object_id, effects=effects, limit=limit)
         if json:
             print_json({"runs": [_run_json(hermes, run) | {"title": title} for run, title in found.runs]})
@@ -91,7 +91,7 @@ def show_run(ctx: typer.Context, run: Which, json: Json = False) -> None:
     from hermes.operations import find_run, story
 
     with looking_app(ctx) as hermes:
-        told = story(hermes, _found(lambda: find_run(hermes, run)))
+        told = story(hermes, find_run(hermes, run))
         if json:
             print_json(_story_json(hermes, told))
         else:
@@ -124,7 +124,7 @@ def resume(
         _check_json(result, as_done)
     decision = Decision.done if as_done else Decision.again if again else None
     with looking_app(ctx) as hermes:
-        found = _found(lambda: find_run(hermes, run))
+        found = find_run(hermes, run)
         match resume_run(hermes, found.id, decision=decision, result_json=result, by="cli"):
             case Resumed.resumed:
                 card = " once its card is claimed again" if found.kind.value == "card" else ""
@@ -151,7 +151,7 @@ def cancel(
     from hermes.operations import cancel_run, find_run
 
     with looking_app(ctx) as hermes:
-        found = _found(lambda: find_run(hermes, run))
+        found = find_run(hermes, run)
         after = cancel_run(hermes, found.id, reason)
         if after is RunState.cancelled:
             say(f"Run {found.id} is cancelled.")
@@ -161,15 +161,6 @@ def cancel(
             say(f"Run {found.id} is cancelled already.")
         else:
             raise CommandError(f"Run {found.id} is over already: it has {found.state}.", Code.failed)
-
-
-def _found(find: Any) -> Any:
-    from hermes.operations import NotFound
-
-    try:
-        return find()
-    except NotFound as error:
-        raise CommandError(str(error), Code.not_found) from error
 
 
 def _check_json(text: str, as_done: bool) -> None:

@@ -17,6 +17,7 @@ from hermes.cli.context import working_app
 
 if TYPE_CHECKING:
     from hermes.app import App
+    from hermes.process import Process
 
 
 def up(
@@ -66,9 +67,10 @@ def signals() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def _greet(app: App, process: object) -> None:
+def _greet(app: App, process: Process) -> None:
     """Where things are."""
     from hermes.cli.output import STATES, near, say, table
+    from hermes.process import ALL_ROLES
 
     with app.store.read() as unit:
         polls, now = unit.polls.all(), unit.now
@@ -78,6 +80,12 @@ def _greet(app: App, process: object) -> None:
         f"  configuration  {app.configuration.folder}",
         f"  database       {app.shown_database()}",
     )
+    if process.roles != ALL_ROLES:
+        say(f"  roles          {', '.join(sorted(process.roles))}")
+    if process.scheduler is None:
+        for connection in app.local_connections().values() if "board" in process.roles else ():
+            say(f"  local board    {connection.url}/")
+        return
     reached = {board.name: board for board in app.reached_boards().values()}
     for name in app.configuration.boards:
         where = app.board_page(name) if name in reached else "cannot be reached yet: hermes-poll doctor says why"

@@ -1,0 +1,163 @@
+"""Claims that are not this database's, shown to a person and, on their word, given back to Todo.
+
+Nobody but a person can know that the other installation is gone, so nothing here runs by itself. Each card is read
+again under a hold before it is written, and a claim that has changed since it was shown is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import structlog
+
+from hermes.claim.offers import strange_claim
+from hermes.claim.start import card_input, snapshot
+from hermes.claim.work import Work, hold_end
+from hermes.claim.writing import write_card
+from hermes.clock import Clock
+from hermes.errors import Gone, SourceError, UnknownOutcome
+from hermes.model.card import Card, CardStatus, CardValues
+from hermes.model.claim import OPEN_STATES, CardHold, ClaimPolicy, ClaimState, WriteKind
+from hermes.model.installation import Identity, installation_of
+from hermes.ports.board import TaskBoard
+from hermes.ports.claims import StaleHold
+from hermes.ports.store import ClaimStore
+
+NEVER_SHOWN = datetime(1970, 1, 1, tzinfo=UTC)
+"""As a hint: never fresh, so the row is claimed by nobody."""
+
+
+BUSY = "a write to it may still land, or another process works on it: try again in a minute"
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignClaim:
+    card: Card
+    installation: str
+    """Who is said to hold it; our own name when our database does not know the run."""
+    live: bool
+    """By the board it has not expired: whoever made it may still be at work."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    given_back: tuple[str, ...]
+    """Card ids: in Todo now, or moved by a person meanwhile."""
+    left: tuple[tuple[str, str], ...]
+    """Card id and why it stays as it is."""
+
+    @property
+    def complete(self) -> bool:
+        return not self.left
+
+
+def foreign_claims(store: ClaimStore, board: TaskBoard, identity: Identity, *, shared: bool) -> list[ForeignClaim]:
+    """One query. On a shared board the live claims of others are their right and not among these."""
+    with store.read() as uow:
+        asked_at = uow.now
+    cards = board.open_cards()
+    with store.read() as uow:
+        records = uow.claims.records(board.key, [card.id for card in cards])
+    found = []
+    for card in cards:
+        record = records.get(card.id)
+        reason = strange_claim(card, record, identity, asked_at)
+        if reason is None or _owned(record):
+            continue
+        live = card.claim_expires_at is None or card.claim_expires_at > asked_at
+        if not (shared and live):
+            found.append(ForeignClaim(card, installation_of(card.claimed_by) or "nobody", live, reason))
+    return found
+
+
+def adopt(
+    store: ClaimStore,
+    board: TaskBoard,
+    identity: Identity,
+    clock: Clock,
+    poll_id: str,
+    claims: Sequence[ForeignClaim],
+) -> Adopted:
+    """Give these cards back to Todo and, when all are, let the board be claimed again: first by the shared protocol, as
+    after a start. `poll_id` is the poll that rows of unknown cards are kept under until a query says otherwise. Done
+    twice, the second finds nothing to do."""
+    given: list[str] = []
+    left: list[tuple[str, str]] = []
+    for claim in claims:
+        why = _give_back(store, board, identity, clock, poll_id, claim)
+        if why is None:
+            given.append(claim.card.id)
+        else:
+            left.append((claim.card.id, why))
+    if not left:
+        with store.write() as uow:
+            uow.claims.note_board(board.key, stopped_reason=None, stopped_at=None, alone_since=None)
+    return Adopted(tuple(given), tuple(left))
+
+
+def _owned(record: CardHold | None) -> bool:
+    """Our run holds it, whatever name somebody wrote over ours: the next look puts ours back."""
+    return record is not None and record.state in OPEN_STATES
+
+
+def _give_back(
+    store: ClaimStore, board: TaskBoard, identity: Identity, clock: Clock, poll_id: str, claim: ForeignClaim
+) -> str | None:
+    """None when the card is free now, else why not."""
+    card_id = claim.card.id
+    with store.write() as uow:
+        if card_id not in uow.claims.records(board.key, [card_id]):
+            asked = card_input(claim.card, body="", generation=1, board=board.key)
+            uow.claims.offer(board.key, poll_id, claim.card, snapshot(asked), NEVER_SHOWN)
+        hold = uow.claims.hold_one(board.key, card_id, identity.boot_id, hold_end(board, uow.now))
+    if hold is None or _owned(hold):
+        if hold is not None:
+            with store.write() as uow:
+                uow.claims.let_go(hold, due_at=uow.now)
+        return BUSY
+    log = structlog.get_logger("hermes.claim").bind(source_object_id=card_id, poll_id=hold.poll_id)
+    work = Work(store, board, ClaimPolicy(hold.poll_id, ""), None, identity, clock, log, hold)
+    try:
+        return _give_back_held(work, claim)
+    except StaleHold:
+        return BUSY
+    except Gone:
+        work.let_go(due_in=None, state=ClaimState.gone, note="the card cannot be found")
+        return None
+    except SourceError as error:
+        _keep_away(work, error)
+        return str(error)
+
+
+def _give_back_held(work: Work, claim: ForeignClaim) -> str | None:
+    card = work.board.read(work.hold.card_id)
+    if card.in_trash:
+        work.let_go(due_in=None, state=ClaimState.gone, note="the card was put in the trash")
+        return None
+    if card.status is not CardStatus.in_progress:
+        _let_go(work, "a person moved it before it was given back")
+        return None
+    if (card.claimed_by, card.run_id) != (claim.card.claimed_by, claim.card.run_id):
+        _let_go(work, f"claimed anew by {card.claimed_by}")
+        return f"claimed anew by {card.claimed_by} since it was shown: is that installation still running?"
+    values = CardValues(status=CardStatus.todo, claimed_by=None, run_id=None, claim_expires_at=None)
+    written = write_card(work, WriteKind.release, values)
+    with work.store.write() as uow:
+        uow.claims.log_outcome(written.log_id, "applied")
+    _let_go(work, f"given back by hand; {card.claimed_by} had claimed it as run {card.run_id}")
+    work.log.info("foreign claim given back", claimed_by=card.claimed_by, foreign_run=card.run_id)
+    return None
+
+
+def _let_go(work: Work, note: str) -> None:
+    work.let_go(due_in=None, state=ClaimState.idle, run_id=None, settled_at=work.clock.now(), note=note)
+
+
+def _keep_away(work: Work, error: SourceError) -> None:
+    """After a write of unknown outcome nobody writes the page before it can no longer land."""
+    with work.store.write() as uow:
+        until = uow.now + (work.board.times.wait_out if isinstance(error, UnknownOutcome) else timedelta(0))
+        uow.claims.let_go(work.hold, due_at=None, state=ClaimState.idle, unknown_until=until, note=str(error)[:500])
