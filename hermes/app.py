@@ -253,14 +253,14 @@ class App:
     # -- parts of a process
 
     def claiming_polls(self) -> Mapping[str, ClaimingPoll]:
-        """Polls that may claim now: of boards that were reached, active, in order of priority."""
+        """Polls of boards that were reached, in order of priority; those that are not active only finish."""
         with self.store.read() as uow:
             active = {poll.poll_id for poll in uow.polls.all() if poll.status is PollStatus.active}
         keys = {board.name: key for key, board in self.reached_boards().items()}
         wanted = [
             poll
             for poll in self.configuration.polls.values()
-            if poll.id in active and poll.board is not None and poll.board in keys
+            if poll.board is not None and poll.board in keys
         ]
         return {
             poll.id: ClaimingPoll(
@@ -268,6 +268,7 @@ class App:
                 board=keys[poll.board or ""],
                 action=_action_of(poll),
                 wants=_filter_of(poll),
+                active=poll.id in active,
             )
             for poll in sorted(wanted, key=lambda poll: (poll.priority, poll.id))
         }

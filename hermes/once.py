@@ -126,7 +126,7 @@ class _Round:
     def _claimable(self, left: WorkLeft) -> bool:
         """Some poll may claim one more of its waiting cards."""
         for poll_id, poll in self.app.claiming_polls().items():
-            if not left.candidates.get(poll_id) or not poll.policy.at_once:
+            if not left.candidates.get(poll_id) or not poll.policy.at_once or not poll.active:
                 continue
             with self.app.store.read() as uow:
                 board = uow.claims.board(poll.board)

@@ -198,9 +198,9 @@ class ClaimStatements:
             .limit(1)
         )
 
-    def hold_due(self, boards: Sequence[str], holder: str, held_until: datetime) -> CardHold | None:
-        due = self._connection.execute(self._due(boards).with_for_update(skip_locked=True)).one_or_none()
-        return self._hold(due.board, due.card_id, due.fence, holder, held_until) if due else None
+    def hold_due(self, held_until: Mapping[str, datetime], holder: str) -> CardHold | None:
+        due = self._connection.execute(self._due(list(held_until)).with_for_update(skip_locked=True)).one_or_none()
+        return self._hold(due.board, due.card_id, due.fence, holder, held_until[due.board]) if due else None
 
     def hold_one(self, board: str, card_id: str, holder: str, held_until: datetime) -> CardHold | None:
         row = self._connection.execute(

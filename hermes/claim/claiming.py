@@ -25,7 +25,7 @@ def claim(work: Work, *, shared: bool) -> None:
     began = work.clock.boot_seconds()
     card = work.board.read(work.hold.card_id)
     if not free_to_claim(card, work.identity.installation, work.clock.now()):
-        give_back(work, "taken by someone else meanwhile")
+        give_back(work, "taken by someone else meanwhile", state=ClaimState.idle)
         return
     written = _send_claim(work)
     reach(CrashPoint.claim_acknowledged)
@@ -40,7 +40,6 @@ def claim(work: Work, *, shared: bool) -> None:
             work.hold,
             due_at=uow.now + wait,
             state=ClaimState.claiming if late else ClaimState.settling,
-            shown={"shared": True},
             note=f"acknowledged after {took:.0f} s, too late for a shared board" if late else None,
             failures=0,
         )

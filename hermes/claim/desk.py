@@ -34,7 +34,7 @@ SLOWEST = timedelta(minutes=5)
 
 class Desk:
     """Works the cards of some boards. Any number of desks may work the same boards on one database: a card's row is
-    held by one at a time. `boards` gives those that could be reached once, by key; `polls` those that may claim now,
+    held by one at a time. `boards` gives those that could be reached once, by key; `polls` all that are configured,
     first come first served for a card."""
 
     def __init__(
@@ -55,8 +55,11 @@ class Desk:
 
     def ask(self, board: TaskBoard) -> TakenIn:
         """Query the board once for all its polls. Raises what the board raises."""
-        polls = {poll_id: poll for poll_id, poll in self._polls().items() if poll.board == board.key}
+        polls = {poll_id: poll for poll_id, poll in self._active_polls().items() if poll.board == board.key}
         return ask(self._store, board, polls, self._identity)
+
+    def _active_polls(self) -> dict[str, ClaimingPoll]:
+        return {poll_id: poll for poll_id, poll in self._polls().items() if poll.active}
 
     def tick(self, limit: int = 1000) -> int:
         """Do what is due now, at most `limit` things; returns how many were done."""
@@ -97,8 +100,8 @@ class Desk:
             if not boards or not uow.claims.any_due(list(boards)):
                 return False
         with self._store.write() as uow:
-            longest = max(board.times.wait_out for board in boards.values())
-            hold = uow.claims.hold_due(list(boards), self._identity.boot_id, uow.now + 2 * longest)
+            ends = {key: hold_end(board, uow.now) for key, board in boards.items()}
+            hold = uow.claims.hold_due(ends, self._identity.boot_id)
         if hold is None:
             return False
         self._guarded(self._work(hold, boards[hold.board]), _look)
@@ -182,7 +185,7 @@ class Desk:
 
     def claim_once(self) -> bool:
         """Claim one card for some poll. False when no poll may claim or none has a fresh candidate."""
-        return any(self._claim_for(poll) for poll in self._polls().values())
+        return any(self._claim_for(poll) for poll in self._active_polls().values())
 
     def _claim_for(self, poll: ClaimingPoll) -> bool:
         policy, board = poll.policy, self._boards().get(poll.board)
@@ -239,7 +242,7 @@ class Desk:
             if hold is None:
                 uow.places.release_place(run_id)
                 return None, False
-            shared = policy.shared or not _known_alone(state.alone_since, hold.hint_at)
+            shared = policy.shared or not _known_alone(state)
             if shared:
                 # Before anything is sent: whoever takes up an interrupted claim must know that rivals may be there.
                 hold = replace(hold, shown={"shared": True})
@@ -275,14 +278,14 @@ def _look_at_claimed(work: Work) -> None:
         keep(work, run)
 
 
-def _known_alone(alone_since: datetime | None, hint_at: datetime | None) -> bool:
-    """One whole poll before the one that showed this candidate has seen no other installation."""
-    return alone_since is not None and hint_at is not None and hint_at > alone_since
+def _known_alone(state: BoardState) -> bool:
+    """One whole poll before the newest has seen no other installation, and the newest neither."""
+    return state.alone_since is not None and state.queried_at is not None and state.queried_at > state.alone_since
 
 
 def _fresh(state: BoardState, now: datetime, board: TaskBoard) -> bool:
-    """What the last whole poll showed is still a hint. Counted from its answer: a query may take longer than hints last,
-    and would otherwise bring none."""
+    """What the last whole poll showed is still a hint. Counted from its answer: a query may take longer than hints
+    last, and would otherwise bring none."""
     return state.answered_at is not None and state.answered_at >= now - board.times.hint_age
 
 

@@ -28,7 +28,9 @@ class TakenIn:
     matched: dict[str, int] = field(default_factory=dict)
     """Candidates by poll."""
     refused: list[str] = field(default_factory=list)
-    """Cards that a filter could not judge, in plain words."""
+    """Cards that a filter could not judge or that could not be read, in plain words."""
+    incomplete: str | None = None
+    """Why the query did not see everything."""
     stopped: str | None = None
 
 
@@ -37,7 +39,10 @@ def ask(store: ClaimStore, board: TaskBoard, polls: Mapping[str, ClaimingPoll], 
     with store.read() as uow:
         asked_at = uow.now
     cards = board.open_cards()
-    return take_in(store, board, polls, identity, cards, asked_at)
+    taken = take_in(store, board, polls, identity, cards, asked_at)
+    taken.refused.extend(map(str, board.skipped))
+    taken.incomplete = board.incomplete
+    return taken
 
 
 def take_in(

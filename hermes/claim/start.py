@@ -6,11 +6,15 @@ from dataclasses import asdict
 
 from hermes.claim.expiry import next_look, round_up_to_minute
 from hermes.claim.work import Work
+from hermes.claim.writing import write_card
 from hermes.crash_points import CrashPoint, reach
-from hermes.model.card import Card
-from hermes.model.claim import CardHold, CardInput, ClaimState
+from hermes.model.card import Card, CardStatus, CardValues
+from hermes.model.claim import CardHold, CardInput, ClaimState, WriteKind
 from hermes.model.json import JSON
 from hermes.model.run import NewRun, RunKind
+
+CLAIM_FAILURES = 3
+"""Refused writes in a row after which a card waits for the next query."""
 
 
 def card_input(card: Card, *, body: str, generation: int, board: str) -> CardInput:
@@ -39,8 +43,8 @@ def run_key(hold: CardHold, action: str) -> str:
 def start(work: Work, card: Card, log_id: int | None) -> None:
     """Record the claim as ours and its run, in one transaction; from here on it is the workers'."""
     hold, policy, action = work.hold, work.policy, work.action
-    if action is None or hold.run_id is None:  # the poll left the configuration while its claim was under way
-        give_back(work, "its poll was taken out of the configuration")
+    if action is None:  # the poll left the configuration while its claim was under way
+        _release(work, "its poll was taken out of the configuration")
         return
     body = work.board.read_body(hold.card_id) if policy.read_body else ""
     asked = card_input(card, body=body, generation=hold.generation, board=hold.board)
@@ -80,19 +84,30 @@ def start(work: Work, card: Card, log_id: int | None) -> None:
     work.log.info("card claimed", run_id=hold.run_id, decision="claimed" if created else "joined")
 
 
-def give_back(work: Work, why: str) -> None:
-    """The claim surely does not stand on the board: the card is a candidate again, its generation not used up."""
+def _release(work: Work, why: str) -> None:
+    """The claim stands on the board and nobody is to work on it: Todo again."""
+    values = CardValues(status=CardStatus.todo, claimed_by=None, run_id=None, claim_expires_at=None)
+    written = write_card(work, WriteKind.release, values)
+    with work.store.write() as uow:
+        uow.claims.log_outcome(written.log_id, "applied")
+    give_back(work, why, state=ClaimState.idle)
+
+
+def give_back(work: Work, why: str, *, state: ClaimState | None = None) -> None:
+    """The claim surely does not stand on the board: its generation is not used up. The card is a candidate again, or
+    idle until the next query when claiming it has failed several times in a row."""
+    often = work.hold.failures >= CLAIM_FAILURES
     with work.store.write() as uow:
         if work.hold.run_id is not None:
             uow.places.release_place(work.hold.run_id)
         uow.claims.let_go(
             work.hold,
             due_at=None,
-            state=ClaimState.candidate,
+            state=state or (ClaimState.idle if often else ClaimState.candidate),
             generation=work.hold.generation - 1,
             run_id=None,
+            hint_at=uow.now,  # a GET has just shown it in Todo
             note=why,
             verify=False,
-            failures=0,
         )
     work.log.info("claim given back", reason=why)

@@ -30,6 +30,8 @@ class ClaimingPoll:
     action: CardAction
     wants: Callable[[Card, datetime], bool]
     """The poll's filter. May raise HermesError for a card it cannot judge: that card is not wanted, and said so."""
+    active: bool = True
+    """A paused or disabled poll claims nothing; what it has claimed goes on."""
 
 
 @dataclass(slots=True)

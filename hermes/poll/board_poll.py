@@ -42,9 +42,14 @@ class BoardPoll:
         notes = []
         if taken.refused:
             shown = "; ".join(taken.refused[:3])
-            notes.append(f"the filter could not judge {len(taken.refused)} card(s): {shown}")
+            notes.append(f"{len(taken.refused)} card(s) could not be judged: {shown}")
+        if taken.incomplete:
+            notes.append(taken.incomplete)
         with self._store.read() as uow:
             waiting, opened = uow.claims.waiting(poll.id), uow.claims.open_count(poll.id)
         notes.append(f"{waiting} waiting, {opened} claimed")
-        error = BoardStopped(taken.stopped) if taken.stopped else None
+        error: Fatal | None = BoardStopped(taken.stopped) if taken.stopped else None
+        if error is None and state.problem is not None:
+            # A card met it since the last query. The query works, so it is tried again; but it is no idle board.
+            error = Fatal(state.problem)
         return OccurrenceOutcome(checked=taken.checked, matched=matched, error=error, note="; ".join(notes))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
+from hermes.errors import Skippable
 from hermes.model.card import Card, CardValues, ProtocolTimes
 
 
@@ -15,6 +17,10 @@ class TaskBoard(Protocol):
     key: str
     """Stable id of the board (the data source id on Notion): what its cards' leases are kept under."""
     times: ProtocolTimes
+    skipped: Sequence[Skippable]
+    """Cards of the last `open_cards` that could not be read."""
+    incomplete: str | None
+    """Why the last `open_cards` did not see everything."""
 
     def open_cards(self) -> list[Card]:
         """Cards in Todo or InProgress, all pages, sorted by priority then age. A hint: it may lag behind."""

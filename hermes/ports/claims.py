@@ -73,8 +73,9 @@ class ClaimStatements(Protocol):
         """Whether `hold_due` would find one: a read, so that idle desks write nothing."""
         ...
 
-    def hold_due(self, boards: Sequence[str], holder: str, held_until: datetime) -> CardHold | None:
-        """Take the row that has been due longest, unless held by another or waiting out an unknown write."""
+    def hold_due(self, held_until: Mapping[str, datetime], holder: str) -> CardHold | None:
+        """Take the row that has been due longest, unless held by another or waiting out an unknown write.
+        `held_until`: how long the hold lasts, by board."""
         ...
 
     def hold_one(self, board: str, card_id: str, holder: str, held_until: datetime) -> CardHold | None: ...

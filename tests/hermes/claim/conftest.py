@@ -63,6 +63,8 @@ class Installation:
     wants: Callable[[Card, datetime], bool] = field(default=lambda _card, _now: True)
     function: str = "work"
     """What its action names."""
+    active: bool = True
+    configured: bool = True
     desk: Desk = field(init=False)
 
     def __post_init__(self) -> None:
@@ -79,14 +81,16 @@ class Installation:
         return Desk(
             self.store,
             lambda: {self.board.key: self.board},
-            lambda: {
-                self.policy.poll_id: ClaimingPoll(
-                    self.policy, self.board.key, Act(self.function), lambda c, n: self.wants(c, n)
-                )
-            },
+            self.claiming_polls,
             Identity(self.name, boot_id),
             self.clock,
         )
+
+    def claiming_polls(self) -> dict[str, ClaimingPoll]:
+        poll = ClaimingPoll(
+            self.policy, self.board.key, Act(self.function), lambda card, now: self.wants(card, now), self.active
+        )
+        return {self.policy.poll_id: poll} if self.configured else {}
 
     def configure(self, **changes: Any) -> None:
         self.policy = replace(self.policy, **changes)

@@ -224,3 +224,54 @@ def test_stopping_gives_back_what_nobody_works_on_and_goes_on_after_a_restart(te
     assert team.status(ready) is CardStatus.complete
     assert len(hermes.runs()) == 2
     assert team.card(ready).retry_count == 0
+
+
+def test_a_poll_paused_while_its_claim_is_under_way_finishes_what_it_claimed(team, hermes, monkeypatch) -> None:
+    card_id, waiting = team.add("claimed"), team.add("waiting")
+    hermes.poll()
+    hermes.active = False
+    hermes.work()
+    hermes.desk.tick()
+    team.clock.advance(timedelta(minutes=1))
+    hermes.poll()
+    assert (team.status(card_id), team.status(waiting)) == (CardStatus.complete, CardStatus.todo)
+
+
+def test_a_claim_whose_poll_has_left_the_configuration_is_given_back(team, hermes, monkeypatch) -> None:
+    card_id = team.add()
+    hermes.desk.ask(hermes.board)
+    original = hermes.board.write
+
+    def leaves(card, values, **how):
+        hermes.configured = False
+        monkeypatch.setattr(hermes.board, "write", original)
+        return original(card, values, **how)
+
+    monkeypatch.setattr(hermes.board, "write", leaves)
+    team.fault(kind="drop", route="PATCH /v1/pages/{page_id}", page_id=card_id)
+    hermes.desk.tick()
+    team.clock.advance(timedelta(seconds=66))
+    hermes.desk.tick()
+    assert team.status(card_id) is CardStatus.todo
+    assert hermes.runs() == []
+    hermes.configured = True
+    team.clock.advance(timedelta(seconds=1))
+    assert hermes.poll().stopped is None
+    assert hermes.run_of(card_id).key == f"{card_id}:1:act"
+
+
+def test_a_lasting_conflict_costs_a_bounded_number_of_calls(team, hermes) -> None:
+    card_id = team.add()
+    conflict = {"kind": "answer", "status": 409, "code": "conflict_error", "message": "Conflict", "times": -1}
+    team.fault(route="PATCH /v1/pages/{page_id}", page_id=card_id, **conflict)
+    team.forget_calls()
+    hermes.desk.ask(hermes.board)
+    for _ in range(200):
+        team.clock.advance(timedelta(seconds=0.1))
+        hermes.desk.tick()
+    assert team.calls_of(card_id)["PATCH /v1/pages/{page_id}"] <= 6
+    team.clear_faults()
+    team.clock.advance(timedelta(minutes=10))
+    hermes.poll()
+    hermes.poll()
+    assert team.status(card_id) is CardStatus.in_progress
