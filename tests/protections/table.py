@@ -132,7 +132,7 @@ TABLE = [
     (
         "B4 the ending is shown although a column is gone",
         "sources/notion/task_board.py",
-        "            return self._patch(card_id, _present(values, fresh), fresh, urgent=True)\n",
+        "            return self._patch(card_id, _present(values, fresh), fresh, urgent=True, send_by=send_by)\n",
         "            raise\n",
         f"{CLAIM}/test_interrupted.py::test_B4_a_card_whose_ending_has_lost_a_column_still_gets_its_status",
     ),
