@@ -193,15 +193,16 @@ class Desk:
             return False
         with self._store.read() as uow:
             state = uow.claims.board(board.key)
-            if state.stopped_reason or state.problem or uow.claims.newest_hint(policy.poll_id) is None:
+            hint = uow.claims.newest_hint(policy.poll_id)
+            if state.stopped_reason or state.problem or hint is None:
                 return False
             if uow.places.free_places(policy.poll_id) == 0 or uow.claims.open_count(policy.poll_id) >= policy.max_open:
                 return False
             taken = uow.claims.claimed_since(policy.poll_id, state.queried_at or uow.now)
-            stale = not _fresh(state, uow.now, board)
+            stale = not _fresh(state, uow.now, board) or (state.queried_at is not None and hint < state.queried_at)
         if not policy.at_once and taken >= policy.max_concurrent:
             return False
-        if stale and not (policy.at_once and self._ask_again(board)):
+        if stale and not (policy.at_once and self._ask_again(board, state)):
             return False
         hold, shared = self._reserve(policy, board)
         if hold is None:
@@ -209,11 +210,12 @@ class Desk:
         self._guarded(self._work(hold, board), lambda work: claim(work, shared=shared))
         return True
 
-    def _ask_again(self, board: TaskBoard) -> bool:
+    def _ask_again(self, board: TaskBoard, seen: BoardState) -> bool:
         """True when candidates are fresh afterwards. One thread of a process asks, the others wait for its answer."""
         with self._asking:
             with self._store.read() as uow:
-                if _fresh(uow.claims.board(board.key), uow.now, board):
+                state = uow.claims.board(board.key)
+                if state.answered_at != seen.answered_at and _fresh(state, uow.now, board):
                     return True
             try:
                 self.ask(board)

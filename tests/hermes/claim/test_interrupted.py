@@ -244,3 +244,74 @@ def test_M9_a_query_with_nothing_is_normal(team, hermes) -> None:
     team.clock.advance(timedelta(minutes=1))
     taken = hermes.poll()
     assert (taken.checked, taken.stopped) == (0, None)
+
+
+def test_a_claim_on_a_shared_board_that_died_before_it_was_read_back_is_nobodys_to_start(team, monkeypatch) -> None:
+    """claim-model, C7: acknowledged, but whether a rival was there meanwhile is not known any more."""
+    shared = team.installation("ours", shared=True)
+    card_id = team.add()
+    shared.desk.ask(shared.board)
+    die_at(monkeypatch, "claiming", "A5")
+    with pytest.raises(Died):
+        shared.desk.tick()
+    team.clock.advance(HOLD)
+    shared.another_desk("boot-2").tick()
+    assert shared.runs() == []
+    assert team.status(card_id) is CardStatus.failed
+    assert "claimed but never started" in (team.card(card_id).last_error or "")
+
+
+def test_a_query_that_takes_longer_than_hints_last_still_brings_candidates(team, hermes, monkeypatch) -> None:
+    card_id = team.add()
+    original = hermes.board.open_cards
+
+    def slow():
+        cards = original()
+        team.clock.advance(3 * hermes.board.times.hint_age)
+        return cards
+
+    monkeypatch.setattr(hermes.board, "open_cards", slow)
+    hermes.poll()
+    assert hermes.state(card_id) is ClaimState.claimed
+
+
+def test_an_answer_that_was_overtaken_by_a_later_one_offers_nothing(team, hermes, monkeypatch) -> None:
+    card_id = team.add()
+    other = hermes.another_desk("boot-2")
+    original = hermes.board.open_cards
+
+    def overtaken():
+        cards = original()
+        monkeypatch.setattr(hermes.board, "open_cards", original)
+        team.clock.advance(timedelta(seconds=1))
+        team.move(card_id, "Failed")
+        other.ask(hermes.board)
+        return cards
+
+    monkeypatch.setattr(hermes.board, "open_cards", overtaken)
+    hermes.poll()
+    assert hermes.runs() == []
+    assert team.card(card_id).run_id is None
+
+
+def test_a_write_that_a_suspension_held_up_is_never_sent(team, hermes, monkeypatch) -> None:
+    """A18 between the logging of a write and its sending."""
+    card_id = team.add()
+    hermes.desk.ask(hermes.board)
+    other = hermes.another_desk("boot-2")
+
+    def suspend(reached) -> None:
+        if reached == "A4":
+            monkeypatch.undo()
+            team.clock.advance(HOLD)
+            other.ask(hermes.board)
+            other.tick()
+            hermes.work()
+            other.tick()
+            team.forget_calls()
+
+    monkeypatch.setattr("hermes.claim.writing.reach", suspend)
+    hermes.desk.tick()
+    assert team.calls_of(card_id) == {}
+    assert team.status(card_id) is CardStatus.complete
+    assert len(hermes.runs()) == 1
