@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from sources.board.call import Call, Json
+from sources.board.checks import TEXT_COLORS, check_color
 from sources.board.errors import UNDEFINED, invalid_body
 from sources.board.files import accept_file, accept_icon, render_file, render_icon
 from sources.board.ids import read_id
-from sources.board.richtext import TEXT_COLORS
 from sources.board.richtext import accept as accept_text
 from sources.board.richtext import render as render_text
 
@@ -35,9 +35,7 @@ class BlockType:
 
 
 def _color(call: Call, value: Any, path: str) -> Any:
-    if value not in TEXT_COLORS:
-        raise invalid_body(path, "a color", value)
-    return value
+    return check_color(value, path, TEXT_COLORS)
 
 
 def _of_type(*types: type) -> _Accept:

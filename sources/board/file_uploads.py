@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from sources.board.call import Call, Json
+from sources.board.checks import check_text
 from sources.board.errors import UNDEFINED, invalid, invalid_body, invalid_query
 from sources.board.ids import new_id
 from sources.board.paging import page_of
@@ -16,6 +17,7 @@ from sources.board.times import minute_stamp
 from sources.board.users import MAX_UPLOAD_BYTES
 
 LIFE = timedelta(hours=1)
+NAME_UNITS = 900
 _MODES = ("single_part", "multi_part", "external_url")
 _STATUSES = ("pending", "uploaded", "expired", "failed")
 
@@ -24,7 +26,10 @@ def create(call: Call) -> Json:
     mode = call.body.get("mode", "single_part")
     if mode not in _MODES:
         raise invalid_body("body.mode", '`"single_part"`, `"multi_part"`, or `"external_url"`', mode)
-    filename = call.body.get("filename")
+    filename, content_type = call.body.get("filename"), call.body.get("content_type")
+    for name, value in (("filename", filename), ("content_type", content_type)):
+        if value is not None:
+            check_text(value, f"body.{name}", NAME_UNITS)
     if mode != "single_part" and not isinstance(filename, str):
         raise invalid_body("body.filename", "defined", filename or UNDEFINED)
     if mode == "external_url" and not isinstance(call.body.get("external_url"), str):
@@ -46,7 +51,7 @@ def create(call: Call) -> Json:
             body={
                 "mode": mode,
                 "filename": filename,
-                "content_type": call.body.get("content_type") or mimetypes.guess_type(filename or "")[0],
+                "content_type": content_type or mimetypes.guess_type(filename or "")[0],
                 "status": "pending",
                 "size": None,
                 "parts": parts,

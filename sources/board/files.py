@@ -6,9 +6,10 @@ from datetime import timedelta
 from typing import Any
 
 from sources.board.call import Call, Json
+from sources.board.checks import check_text
 from sources.board.errors import UNDEFINED, invalid, invalid_body
 from sources.board.ids import read_id
-from sources.board.richtext import URL_UNITS, utf16_units
+from sources.board.richtext import URL_UNITS
 from sources.board.times import whole_stamp
 
 LINK_LIFE = timedelta(hours=1)
@@ -20,11 +21,8 @@ def accept_file(call: Call, item: Any, path: str, *, named: bool = False) -> Jso
     kept: Json
     if "external" in item:
         url = item["external"].get("url") if isinstance(item["external"], dict) else None
-        if not isinstance(url, str):
-            raise invalid_body(f"{path}.external.url", "defined", UNDEFINED)
-        if utf16_units(url) > URL_UNITS:
-            raise invalid_body(f"{path}.external.url.length", f"≤ `{URL_UNITS}`", utf16_units(url))
-        kept = {"external": url}
+        url = UNDEFINED if url is None else url
+        kept = {"external": check_text(url, f"{path}.external.url", URL_UNITS)}
     elif "file_upload" in item:
         upload_id = read_id(item["file_upload"].get("id")) if isinstance(item["file_upload"], dict) else None
         if upload_id is None:

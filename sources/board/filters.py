@@ -106,7 +106,9 @@ def _compile_property(scope: _Scope, condition: Json, path: str) -> Predicate:
     return lambda page: check(value(page))
 
 
-def _check(call: Call, prop: Json, kind: str, condition: Json, path: str) -> Check:
+def _check(call: Call, prop: Json, kind: str, condition: Any, path: str) -> Check:
+    if not isinstance(condition, dict):
+        raise invalid_body(path, "an object", condition)
     if kind in TEXT_TYPES:
         return _one(_TEXT, condition, path, str)
     if kind in ("number", "unique_id"):
@@ -185,7 +187,7 @@ def _all_of_some(found: Iterable[bool]) -> bool:
 
 
 def _rollup_of_each(scope: _Scope, prop: Json, condition: Json, path: str, combine: Callable[[Any], bool]) -> Predicate:
-    kind = next((key for key in condition if key in _KINDS), None)
+    kind = next((key for key in condition if key in _KINDS), None) if isinstance(condition, dict) else None
     if kind is None:
         raise invalid_body(f"{path}.rich_text", "defined", UNDEFINED)
     check = _check(scope.call, {"type": kind}, kind, condition[kind], f"{path}.{kind}")

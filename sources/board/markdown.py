@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from sources.board.call import Json
-from sources.board.richtext import TEXT_UNITS, Segment, utf16_units
+from sources.board.checks import utf16_units
+from sources.board.richtext import TEXT_UNITS, Segment
 
 _LINE = re.compile(r"(?P<indent>[ \t]*)(?P<text>.*)")
 _HEADING = re.compile(r"(#{1,4})\s+(.*)")

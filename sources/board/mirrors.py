@@ -39,7 +39,7 @@ def add_mirrors(call: Call, source: Node, wanted: Sequence[tuple[str, Json]]) ->
         while mirror_id in other.body["properties"]:
             mirror_id = new_property_id()
         title = "".join(segment.get("content", "") for segment in current.body["title"]) or "Untitled"
-        name = details.get("synced_property_name") or f"Related to {title} ({relation['name']})"
+        name = str(details.get("synced_property_name") or f"Related to {title} ({relation['name']})")
         taken = {kept["name"] for kept in other.body["properties"].values()} | (
             {kept["name"] for kept in schema.values()} if other.id == current.id else set()
         )

@@ -34,9 +34,11 @@ def update(call: Call) -> Json:
         raise archived_ancestor()
     refuse_trashed_ancestors(call.store, page)
     kind = call.body.get("type", UNDEFINED)
-    command = call.body.get(kind) if isinstance(kind, str) else None
-    if kind not in _COMMANDS or not isinstance(command, dict):
-        raise invalid_body(f"body.{kind}" if kind in _COMMANDS else "body.type", "defined", command or UNDEFINED)
+    if not isinstance(kind, str) or kind not in _COMMANDS:
+        raise invalid_body("body.type", " or ".join(f'`"{word}"`' for word in _COMMANDS), kind)
+    command = call.body.get(kind, UNDEFINED)
+    if not isinstance(command, dict):
+        raise invalid_body(f"body.{kind}", "defined", command)
     _COMMANDS[kind](call, page, command)
     touch(call, page)
     result = _render(call, page)

@@ -9,11 +9,12 @@ from typing import Any, TypeAlias
 
 from sources.board import rollups
 from sources.board.call import Call, Json
+from sources.board.checks import COLORS, check_color, check_text
 from sources.board.errors import UNDEFINED, invalid, invalid_body
 from sources.board.files import accept_file, render_file
 from sources.board.ids import encoded, read_id
 from sources.board.plain_values import FormulaRow
-from sources.board.richtext import ARRAY_ITEMS, utf16_units
+from sources.board.richtext import ARRAY_ITEMS
 from sources.board.richtext import accept as accept_text
 from sources.board.richtext import render as render_text
 from sources.board.schema import Schema, default_status, find_property, new_option
@@ -88,11 +89,7 @@ def _short(limit: int) -> Callable[[Call, Json, Any, str], _Accepted]:
     def accept(call: Call, prop: Json, raw: Any, path: str) -> _Accepted:
         if raw is None or raw == "":
             return prop, None
-        if not isinstance(raw, str):
-            raise invalid_body(path, "a string", raw)
-        if utf16_units(raw) > limit:
-            raise invalid_body(f"{path}.length", f"≤ `{limit}`", utf16_units(raw))
-        return prop, raw
+        return prop, check_text(raw, path, limit)
 
     return accept
 
@@ -104,9 +101,9 @@ def _option(prop: Json, raw: Any, path: str) -> tuple[Json, str]:
     by_id = next((o for o in prop["options"] if o["id"] == raw.get("id")), None)
     if by_id is not None:
         return prop, by_id["id"]
-    name = raw.get("name")
-    if not isinstance(name, str):
+    if "name" not in raw:
         raise invalid(f'{_label(prop)} option with id "{raw["id"]}" does not exist.')
+    name = check_text(raw["name"], f"{path}.name", SHORT_UNITS)
     known = next((o for o in prop["options"] if o["name"] == name), None)
     known = known or next((o for o in prop["options"] if o["name"].lower() == name.lower()), None)
     if known is not None:
@@ -114,8 +111,8 @@ def _option(prop: Json, raw: Any, path: str) -> tuple[Json, str]:
     if prop["type"] == "status":
         raise invalid(f'Status option "{name}" does not exist')
     option = new_option(name, prop["options"], path)
-    if raw.get("color"):
-        option["color"] = raw["color"]
+    if raw.get("color") is not None:
+        option["color"] = check_color(raw["color"], f"{path}.color", COLORS)
     return {**prop, "options": [*prop["options"], option]}, option["id"]
 
 
@@ -150,6 +147,8 @@ def _date(call: Call, prop: Json, raw: Any, path: str) -> _Accepted:
     if not isinstance(raw, dict) or not isinstance(raw.get("start"), str):
         raise invalid_body(f"{path}.start", "defined", UNDEFINED)
     zone = raw.get("time_zone")
+    if zone is not None:
+        check_text(zone, f"{path}.time_zone", SHORT_UNITS)
     start = written_moment(raw["start"], zone)
     if start is None:
         raise invalid_body(f"{path}.start", "a valid ISO 8601 date string", raw["start"])

@@ -7,6 +7,7 @@ from typing import Any
 
 from sources.board.board import Board
 from sources.board.call import Json
+from sources.board.checks import TEXT_COLORS, check_color, check_text
 from sources.board.errors import UNDEFINED, invalid_body
 from sources.board.ids import page_url, read_id
 from sources.board.times import written_moment
@@ -17,15 +18,8 @@ EQUATION_UNITS = 1000
 URL_UNITS = 2000
 ARRAY_ITEMS = 100
 _STYLES = ("bold", "italic", "strikethrough", "underline", "code")
-COLORS = ("default", "gray", "brown", "orange", "yellow", "green", "blue", "purple", "pink", "red")
-TEXT_COLORS = frozenset(COLORS) | {f"{color}_background" for color in COLORS}
 
 Segment = dict[str, Any]
-
-
-def utf16_units(text: str) -> int:
-    """Length as Notion counts it: an emoji beyond the basic plane is two."""
-    return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def accept(value: Any, path: str) -> list[Segment]:
@@ -81,14 +75,7 @@ def _accept_text(text: Any, path: str) -> Segment:
 
 def _accept_string(holder: Any, key: str, path: str, limit: int) -> str:
     value = holder.get(key, UNDEFINED) if isinstance(holder, dict) else UNDEFINED
-    if value is UNDEFINED:
-        raise invalid_body(f"{path}.{key}", "defined", UNDEFINED)
-    if not isinstance(value, str):
-        raise invalid_body(f"{path}.{key}", "a string", value)
-    units = utf16_units(value)
-    if units > limit:
-        raise invalid_body(f"{path}.{key}.length", f"≤ `{limit}`", units)
-    return value
+    return check_text(value, f"{path}.{key}", limit)
 
 
 def _accept_style(style: Any, path: str) -> Json:
@@ -99,8 +86,7 @@ def _accept_style(style: Any, path: str) -> Json:
             if not isinstance(value, bool):
                 raise invalid_body(f"{path}.{key}", "a boolean", value)
         elif key == "color":
-            if value not in TEXT_COLORS:
-                raise invalid_body(f"{path}.color", "a color", value)
+            check_color(value, f"{path}.color", TEXT_COLORS)
         else:
             raise invalid_body(f"{path}.{key}", "not present", value)
     return {key: value for key, value in style.items() if value not in (False, "default")}

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sources.board.call import Call, Json
+from sources.board.checks import COLORS, check_color, check_text
 from sources.board.errors import UNDEFINED, invalid, invalid_body
 from sources.board.ids import decoded, encoded, new_id, new_property_id, read_id
-from sources.board.richtext import COLORS, utf16_units
 
 PLAIN_TYPES = frozenset(
     (
@@ -34,6 +34,8 @@ TYPES = PLAIN_TYPES | OPTION_TYPES | {"number", "formula", "relation", "rollup",
 _DEFAULT_STATUSES = (("Not started", "default"), ("In progress", "blue"), ("Done", "green"))
 _GROUPS = (("To-do", "gray"), ("In progress", "blue"), ("Complete", "green"))
 MAX_OPTIONS = 100
+DESCRIPTION_UNITS = 280
+EXPRESSION_UNITS = 20_000
 NAME_UNITS = 100
 
 Schema = dict[str, Json]
@@ -64,7 +66,7 @@ def accept_schema(call: Call, value: Any, path: str) -> tuple[Schema, list[tuple
         property_id, kept = accept_property(call, name, config, f"{path}.{name}", schema)
         schema[property_id] = kept
         if kept["type"] == "relation" and kept.get("dual"):
-            mirrors.append((property_id, config["relation"].get("dual_property") or {}))
+            mirrors.append((property_id, _mirror_details(config)))
     titles = sum(1 for kept in schema.values() if kept["type"] == "title")
     if titles > 1:
         raise invalid("Multiple title properties were provided. Only one title property is allowed per data source.")
@@ -79,14 +81,10 @@ def accept_property(call: Call, name: str, config: Any, path: str, schema: Schem
     """One new column."""
     if not isinstance(config, dict):
         raise invalid_body(path, "an object", config)
-    if not name or utf16_units(name) > NAME_UNITS:
-        raise invalid_body(f"{path}.length", f"≤ `{NAME_UNITS}`", utf16_units(name))
-    kind = config.get("type") or next((key for key in config if key in TYPES), None)
-    if kind not in TYPES:
-        raise invalid_body(f"{path}.{kind or 'type'}", "defined", UNDEFINED)
-    kept: Json = {"name": name, "type": kind}
+    kind = _kind_of(config, None, path)
+    kept: Json = {"name": _name(name, path), "type": kind}
     if config.get("description") is not None:
-        kept["description"] = config["description"]
+        kept["description"] = check_text(config["description"], f"{path}.description", DESCRIPTION_UNITS)
     details = config.get(kind)
     if not isinstance(details, dict):
         raise invalid_body(f"{path}.{kind}", "defined", UNDEFINED if details is None else details)
@@ -99,9 +97,24 @@ def accept_property(call: Call, name: str, config: Any, path: str, schema: Schem
     return property_id, kept
 
 
+def _name(value: Any, path: str) -> str:
+    name = check_text(value, f"{path}.name", NAME_UNITS)
+    if not name:
+        raise invalid_body(f"{path}.name.length", "≥ `1`", 0)
+    return name
+
+
+def _kind_of(config: Json, before: str | None, path: str) -> str:
+    """The type that `type` or a key of the configuration names."""
+    kind = config.get("type") or next((key for key in config if key in TYPES), before)
+    if not isinstance(kind, str) or kind not in TYPES:
+        raise invalid_body(f"{path}.{kind if isinstance(kind, str) else 'type'}", "defined", UNDEFINED)
+    return kind
+
+
 def _accept_details(call: Call, kind: str, details: Json, path: str, schema: Schema) -> Json:
     if kind == "number":
-        return {"format": details.get("format", "number")}
+        return {"format": check_text(details.get("format", "number"), f"{path}.format", NAME_UNITS)}
     if kind in ("select", "multi_select"):
         return {"options": accept_options(details.get("options", []), [], f"{path}.options")}
     if kind == "status":
@@ -112,9 +125,10 @@ def _accept_details(call: Call, kind: str, details: Json, path: str, schema: Sch
         )
         return {"options": options, "groups": _groups(options, custom=bool(details.get("options")))}
     if kind == "formula":
-        return {"expression": details.get("expression", "")}
+        return {"expression": check_text(details.get("expression", ""), f"{path}.expression", EXPRESSION_UNITS)}
     if kind == "unique_id":
-        return {"prefix": details.get("prefix")}
+        prefix = details.get("prefix")
+        return {"prefix": None if prefix is None else check_text(prefix, f"{path}.prefix", NAME_UNITS)}
     if kind == "relation":
         return _accept_relation(call, details, path)
     if kind == "rollup":
@@ -122,7 +136,7 @@ def _accept_details(call: Call, kind: str, details: Json, path: str, schema: Sch
     return {}
 
 
-def accept_options(value: Any, existing: Sequence[Json], path: str, *, may_recolor: bool = True) -> list[Json]:
+def accept_options(value: Any, existing: Sequence[Json], path: str) -> list[Json]:
     """The whole list of options as it shall be: those that are named stay, those left out are gone."""
     if not isinstance(value, list):
         raise invalid_body(path, "an array", value)
@@ -136,14 +150,12 @@ def accept_options(value: Any, existing: Sequence[Json], path: str, *, may_recol
         known = next((o for o in existing if o["id"] == item.get("id") or o["name"] == item.get("name")), None)
         option = new_option(item.get("name") or "", [*existing, *options], where) if known is None else dict(known)
         color = item.get("color")
-        if color is not None and color not in COLORS:
-            raise invalid_body(f"{where}.color", "a color", color)
         if color is not None and known is None:
-            option["color"] = color
+            option["color"] = check_color(color, f"{where}.color", COLORS)
         elif known is not None and color not in (None, known["color"]):
             raise invalid(f"Cannot update color of select with name: {known['name']}.")
-        if "description" in item:
-            option["description"] = item["description"]
+        if item.get("description") is not None:
+            option["description"] = check_text(item["description"], f"{where}.description", DESCRIPTION_UNITS)
         options.append(option)
     names = [option["name"].lower() for option in options]
     if len(set(names)) != len(names):
@@ -151,11 +163,9 @@ def accept_options(value: Any, existing: Sequence[Json], path: str, *, may_recol
     return options
 
 
-def new_option(name: str, existing: Sequence[Json], path: str) -> Json:
-    if "," in name:
+def new_option(name: Any, existing: Sequence[Json], path: str) -> Json:
+    if "," in _name(name, path):
         raise invalid(f"Invalid select option, commas not allowed: {name}")
-    if not name or utf16_units(name) > NAME_UNITS:
-        raise invalid_body(f"{path}.name.length", f"≤ `{NAME_UNITS}`", utf16_units(name))
     return {"id": new_id(), "name": name, "color": COLORS[len(existing) % len(COLORS)], "description": None}
 
 
@@ -182,6 +192,12 @@ def _accept_relation(call: Call, details: Json, path: str) -> Json:
     return {"data_source_id": target, "dual": "dual_property" in details or details.get("type") == "dual_property"}
 
 
+def _mirror_details(config: Json) -> Json:
+    """What a request says about the other side of a two-way relation."""
+    details = (config.get("relation") or {}).get("dual_property")
+    return details if isinstance(details, dict) else {}
+
+
 def _accept_rollup(call: Call, details: Json, path: str, schema: Schema) -> Json:
     relation = details.get("relation_property_id") or details.get("relation_property_name")
     target = details.get("rollup_property_id") or details.get("rollup_property_name")
@@ -194,7 +210,8 @@ def _accept_rollup(call: Call, details: Json, path: str, schema: Schema) -> Json
     target_id = find_property(source.body["properties"], target)
     if target_id is None:
         raise invalid(f"Could not find rollup property with name or id: {target}")
-    return {"relation": relation_id, "target": target_id, "function": details.get("function", "show_original")}
+    function = check_text(details.get("function", "show_original"), f"{path}.function", NAME_UNITS)
+    return {"relation": relation_id, "target": target_id, "function": function}
 
 
 @dataclass(slots=True)
@@ -257,17 +274,18 @@ def _apply(call: Call, result: SchemaChange, property_id: str | None, key: str, 
         raise invalid(f"Cannot have two properties with the name: {kept['name']}")
     result.schema[property_id] = kept
     if kept["type"] == "relation" and kept.get("dual") and not kept.get("synced"):
-        result.mirrors.append((property_id, (change.get("relation") or {}).get("dual_property") or {}))
+        result.mirrors.append((property_id, _mirror_details(change)))
 
 
 def _changed(call: Call, before: Json, change: Json, path: str, schema: Schema) -> Json:
-    kind = change.get("type") or next((key for key in change if key in TYPES), before["type"])
-    name = change.get("name") or before["name"]
+    kind = _kind_of(change, before["type"], path)
+    name = _name(change.get("name") or before["name"], path)
     if kind != before["type"]:
         return accept_property(call, name, change, path, schema)[1]
     kept = {**before, "name": name}
     if "description" in change:
-        kept["description"] = change["description"]
+        text = change["description"]
+        kept["description"] = None if text is None else check_text(text, f"{path}.description", DESCRIPTION_UNITS)
     details = change.get(kind)
     if not isinstance(details, dict) or not details:
         return kept

@@ -63,7 +63,7 @@ def written_moment(text: str, time_zone: str | None) -> str | None:
     if time_zone is not None:
         try:
             zone = ZoneInfo(time_zone)
-        except (ZoneInfoNotFoundError, ValueError):
+        except (ZoneInfoNotFoundError, ValueError, OSError):
             return None
         has_offset = datetime.fromisoformat(text).tzinfo is not None
         at = at.astimezone(zone) if has_offset else at.replace(tzinfo=zone)
