@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 PR_SET_PDEATHSIG = 1
+CLONE_NEWPID = 0x20000000
 
 
 class Started:
@@ -77,7 +78,8 @@ class Nursery:
         self._changed = threading.Condition()
         self._count = 0
         self._closed = False
-        threading.Thread(target=self._listen, name="nursery", daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, name="nursery", daemon=True)
+        self._listener.start()
 
     def start(self, name: str, task: str, output: Path, env: Mapping[str, str] | None = None, **args: Any) -> Started:
         """Fork and run `task`, a key of TASKS, with `args`."""
@@ -105,23 +107,27 @@ class Nursery:
         assert self._parent.stdin is not None  # noqa: S101
         self._parent.stdin.close()
         self._parent.wait(30)
+        self._listener.join(30)
 
     def _listen(self) -> None:
         assert self._parent.stdout is not None  # noqa: S101
-        for line in self._parent.stdout:
-            event = json.loads(line)
-            with self._changed:
-                if "started" in event:
-                    process = Started(event["name"], event["started"], Path(event["output"]))
-                    self._processes[process.pid] = process
-                    self._orders[event["order"]] = process
-                else:
-                    self._processes.pop(event["ended"]).ended(event["status"])
-                self._changed.notify_all()
+        with self._parent.stdout as events:
+            for line in events:
+                self._note(json.loads(line))
         with self._changed:
             self._closed = True
             for process in self._processes.values():
                 process.ended(-signal.SIGKILL)
+            self._changed.notify_all()
+
+    def _note(self, event: dict[str, Any]) -> None:
+        with self._changed:
+            if "started" in event:
+                process = Started(event["name"], event["started"], Path(event["output"]))
+                self._processes[process.pid] = process
+                self._orders[event["order"]] = process
+            else:
+                self._processes.pop(event["ended"]).ended(event["status"])
             self._changed.notify_all()
 
 
@@ -144,6 +150,20 @@ def _hermes(config: str, roles: Sequence[str]) -> int:
     process.stop()
     app.close()
     return 0
+
+
+def _hermes_as_pid_one(config: str, roles: Sequence[str]) -> int:
+    """As in a container: the process is number 1 of a pid namespace of its own."""
+    if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWPID) != 0:
+        raise OSError(ctypes.get_errno(), "no pid namespace of our own")
+    outside = os.getpid()
+    inside = os.fork()
+    if inside == 0:
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        print(json.dumps({"pid": os.getpid(), "outside": outside}), flush=True)  # noqa: T201
+        os._exit(_hermes(config, roles))
+    signal.signal(signal.SIGTERM, lambda number, _frame: os.kill(inside, number))
+    return os.waitstatus_to_exitcode(os.waitpid(inside, 0)[1])
 
 
 def _prepare(config: str) -> int:
@@ -177,6 +197,7 @@ def _nothing(warm: str) -> int:
 
 TASKS: dict[str, Callable[..., int]] = {
     "hermes": _hermes,
+    "hermes as pid 1": _hermes_as_pid_one,
     "prepare": _prepare,
     "board": _board,
     "recorder": _recorder,

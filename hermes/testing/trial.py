@@ -275,6 +275,8 @@ class Trial:
         eventually("every row is closed", closed, seconds, every=0.2)
 
 
+EXCLUSIVE = "SELECT 1 FROM boards WHERE alone_since IS NOT NULL AND queried_at > alone_since"
+"""True when the next claim is made by the exclusive protocol: three calls a card."""
 FINAL = ("Complete", "Failed", "Cancelled", "Needs attention")
 
 

@@ -24,7 +24,7 @@ from typing import Any
 
 from hermes.testing.checker import problems
 from hermes.testing.nursery import Nursery, Started
-from hermes.testing.trial import Trial, eventually
+from hermes.testing.trial import EXCLUSIVE, Trial, eventually
 
 FUNCTIONS = Path(__file__).parent / "functions" / "crash_work.py"
 POINTS = ("A1", "A2", "A3", "A4", "A5", "A6", "A7", "A8", "A9", "A10", "A11", "A12", "A14", "A15", "A16")
@@ -67,10 +67,7 @@ def count_calls(folder: Path, nursery: Nursery) -> list[str]:
 
 def _calls_of(trial: Trial, count: int) -> tuple[list[int], int]:
     process = trial.up()
-    eventually(
-        "two whole polls have shown nobody else",
-        lambda: trial.rows("SELECT 1 FROM boards WHERE alone_since IS NOT NULL AND queried_at > alone_since"),
-    )
+    eventually("two whole polls have shown nobody else", lambda: trial.rows(EXCLUSIVE))
     cards = trial.add_cards(*(f"card {number}" for number in range(count)))
     before = _queries(trial)
     trial.wait_quiet(cards, 120)
@@ -184,6 +181,7 @@ def storm(folder: Path, nursery: Nursery, options: argparse.Namespace) -> list[s
         FUNCTIONS,
         "five_effects",
         claim={"max_concurrent": options.concurrent, "max_open": 2 * options.concurrent},
+        times={"hint_age": 10},  # a process lives for two seconds: it must find what another has asked for
         args={"sleep_seconds": 1.0},
     ).open()
     points = folder / "storm" / "points"

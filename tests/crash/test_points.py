@@ -12,10 +12,9 @@ import pytest
 from hermes.testing.checker import problems
 from hermes.testing.nursery import Started
 from hermes.testing.recorder import Recorded
-from hermes.testing.trial import Trial, eventually
+from hermes.testing.trial import EXCLUSIVE, Trial, eventually
 
 Make = Callable[..., Trial]
-EXCLUSIVE = "SELECT 1 FROM boards WHERE alone_since IS NOT NULL AND queried_at > alone_since"
 
 
 def dies_at(trial: Trial, crash: str, *, exclusive: bool = True) -> str:
