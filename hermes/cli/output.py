@@ -24,7 +24,7 @@ _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 def safe(text: object) -> str:
     """On one line, without escapes, control, direction and hidden characters."""
-    return " ".join(_strip(str(text), keep="\n").split())
+    return " ".join(_strip(str(text), keep="\n\r\t").split())
 
 
 def safe_lines(text: object) -> str:

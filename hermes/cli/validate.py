@@ -37,10 +37,12 @@ def validate(
         try:
             app.configure_logs(level="error")
             app.upgrade()
+            stop_serving = app.serve_local_boards()
             boards = [
                 {"board": check.about, "level": check.level, "what": check.what, "cure": check.cure}
                 for check in board_checks(app)
             ]
+            stop_serving()
         finally:
             app.close()
     bad = bool(reading.problems) or any(board["level"] == "fail" for board in boards)

@@ -20,7 +20,9 @@ from hermes.model.card import Card, CardStatus, CardValues
 from hermes.model.run import Run
 from hermes.testing.trial import free_port
 
-FUNCTIONS = '''
+FUNCTIONS = """
+import os
+import time
 from datetime import timedelta
 
 from hermes.durable import Refused, UnknownOutcome, command, delay, function
@@ -52,12 +54,24 @@ async def work(card: CardInput) -> str | Refused:
     return f"{letters} letters"
 
 
+@command(effect="none", timeout=timedelta(minutes=5))
+def linger(path: str) -> str:
+    while not os.path.exists(path):
+        time.sleep(0.05)
+    return "done"
+
+
+@function(name="cli_tasks.linger")
+async def lingering(card: CardInput, path: str) -> str:
+    return await linger(path)
+
+
 @function(name="cli_tasks.pay")
 async def pay(card: CardInput) -> str:
     key = dedupe_key(user="u", poll="p", object_id=card.id, cause="1", action="pay", place="1", target="bank",
                      condition_version="1")
     return await perform(Effect.of(tell_the_bank, key, card.title))
-'''
+"""
 
 
 @dataclass

@@ -30,8 +30,10 @@ def test_list_and_show_tell_health_next_due_and_cards(place) -> None:
 def test_a_poll_whose_board_is_away_is_failing_with_the_cause(place) -> None:
     place.work()
     content = json.loads((place.config / "hermes.yaml").read_text())
-    place.write_hermes(connections={**content["connections"], "away": {"type": "notion", "base_url": "http://127.0.0.1:9"}},
-                       boards={"team": {"connection": "away", "board": "0" * 32}})
+    place.write_hermes(
+        connections={**content["connections"], "away": {"type": "notion", "base_url": "http://127.0.0.1:9"}},
+        boards={"team": {"connection": "away", "board": "0" * 32}},
+    )
     outcome = place.call("--log-level", "error", "run-once", "tasks", "--wait", "0")
     assert outcome.code == 1
     (poll,) = place.ok("polls", "list", "--json").json["polls"]

@@ -1,0 +1,119 @@
+"""`up` as a process: started, stopped, killed, as an operator or a supervisor does it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sysconfig
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hermes.testing.trial import eventually
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def start(place) -> Iterator[Start]:
+    """Start `hermes-poll ...`, its output into files beside the configuration."""
+    started: list[subprocess.Popen[str]] = []
+
+    def begin(*args: str) -> subprocess.Popen[str]:
+        command = [str(Path(sysconfig.get_path("scripts")) / "hermes-poll"), "--config", str(place.config), *args]
+        with (place.folder / "out").open("a") as out, (place.folder / "err").open("a") as err:
+            process = subprocess.Popen(
+                command, stdout=out, stderr=err, stdin=subprocess.DEVNULL, text=True, cwd=place.folder
+            )
+        started.append(process)
+        return process
+
+    yield begin
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+
+def lingering(place: Any) -> Path:
+    """Every card's run works until this file is there."""
+    gate: Path = place.folder / "gate"
+    action = {"type": "function", "function": "cli_tasks.linger", "args": {"path": str(gate)}}
+    place.write_poll("tasks", schedule={"every": "1s"}, action=action)
+    return gate
+
+
+def out(place: Any) -> str:
+    return (place.folder / "out").read_text()
+
+
+def err(place: Any) -> str:
+    return (place.folder / "err").read_text()
+
+
+def states(place: Any) -> list[str]:
+    return [run["state"] for run in place.ok("runs", "list", "--json").json["runs"]]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_up_says_where_things_are_works_cards_and_drains(place, start, number) -> None:
+    place.write_poll("tasks", schedule={"every": "1s"})
+    place.add("good")
+    process = start("up")
+    eventually("it is up", lambda: "NEXT" in out(place), 30)
+    assert f"http://127.0.0.1:{place.port}/boards/" in out(place)
+    assert "hermes.db" in out(place)
+    assert "tasks" in out(place)
+    eventually("the card is done", lambda: states(place) == ["succeeded"], 30)
+    process.send_signal(number)
+    assert process.wait(30) == 0
+    assert "stopped" in err(place)
+
+
+def test_a_stop_in_the_middle_leaves_nothing_in_progress(place, start) -> None:
+    """SCENARIOS W6."""
+    gate = lingering(place)
+    card_id = place.add("long")
+    process = start("up")
+    eventually("it runs", lambda: states(place) == ["running"], 30)
+    process.send_signal(signal.SIGTERM)
+    eventually("it drains", lambda: "draining" in err(place), 10)
+    gate.touch()
+    assert process.wait(30) == 0
+    assert states(place) == ["succeeded"]
+    assert place.card(card_id).status_name == "Complete"
+
+
+def test_a_second_signal_ends_it_at_once(place, start) -> None:
+    lingering(place)
+    place.add("hangs")
+    process = start("up")
+    eventually("it runs", lambda: states(place) == ["running"], 30)
+    process.send_signal(signal.SIGTERM)
+    eventually("it drains", lambda: "draining" in err(place), 10)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(10) == 128 + signal.SIGTERM
+
+
+def test_roles_in_processes_of_their_own(place, start) -> None:
+    place.write_poll("tasks", schedule={"every": "1s"})
+    place.add("good")
+    processes = [start("up", "--role", "board")]
+    eventually("the board is served", lambda: "local board" in out(place), 30)
+    processes += [start("up", "--role", "scheduler"), start("up", "--role", "worker")]
+    eventually("the card is done", lambda: "succeeded" in states(place), 30)
+    for process in reversed(processes):
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    assert start("up", "--role", "cook").wait(30) == 2
+
+
+def test_a_port_that_another_program_holds_is_said(place, start) -> None:
+    import socket
+
+    with socket.create_server(("127.0.0.1", place.port)):
+        assert start("up").wait(30) == 2
+    assert f"port {place.port} cannot be used" in err(place)
+    assert "Traceback" not in err(place)
