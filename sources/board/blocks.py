@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from sources.board.block_types import TYPES, accept_content, render_content, type_of
 from sources.board.call import PAGE_SIZE, Call, Json, in_trash, refuse_trashed_ancestors
 from sources.board.errors import UNDEFINED, archived_ancestor, archived_block, invalid, invalid_body
-from sources.board.ids import new_id, read_id
+from sources.board.ids import read_id
 from sources.board.paging import envelope, page_of
 from sources.board.richtext import ARRAY_ITEMS, title_of
 from sources.board.store import Node
@@ -112,17 +111,11 @@ def keep_blocks(
             if item.get(word) is not None and word in ("archived", "in_trash", "has_children"):
                 raise invalid_body(f"{where}.{word}", "not present", item[word])
         node = call.store.put(
-            Node(
-                id=new_id(),
-                kind="block",
-                parent_id=parent.id,
+            call.new(
+                "block",
+                parent.id,
+                {"type": kind, "content": accept_content(call, kind, item[kind], f"{where}.{kind}")},
                 position=call.store.place(parent.id, after=after, first=first),
-                created_at=call.now,
-                edited_at=call.now,
-                created_by=call.user_id,
-                edited_by=call.user_id,
-                in_trash=False,
-                body={"type": kind, "content": accept_content(call, kind, item[kind], f"{where}.{kind}")},
             )
         )
         made.append(node)
@@ -175,11 +168,9 @@ def update(call: Call) -> Json:
                 raise invalid(f"Provided block type {other} does not match the existing type {kind}.")
             raise invalid_body(f"body.{kind}", "defined", UNDEFINED)
     changed = call.store.put(
-        replace(
+        call.edited(
             node,
             body=body,
-            edited_at=call.now,
-            edited_by=call.user_id,
             in_trash=node.in_trash if wish is None else wish,
         )
     )
@@ -194,7 +185,7 @@ def delete(call: Call) -> Json:
     refuse_trashed_ancestors(call.store, node)
     if node.kind == "page" and node.parent_id is None:
         raise invalid("Archiving workspace level pages via API not supported.")
-    changed = call.store.put(replace(node, in_trash=True, edited_at=call.now, edited_by=call.user_id))
+    changed = call.store.put(call.edited(node, in_trash=True))
     touch(call, changed)
     return render(call, changed)
 
@@ -203,7 +194,7 @@ def empty_page(call: Call, page: Node) -> None:
     """Put the content of a page, but no page or database in it, into the trash."""
     for node in call.store.children(page.id, "block"):
         if not node.in_trash:
-            call.store.put(replace(node, in_trash=True, edited_at=call.now, edited_by=call.user_id))
+            call.store.put(call.edited(node, in_trash=True))
 
 
 def touch(call: Call, node: Node) -> None:
@@ -214,7 +205,7 @@ def touch(call: Call, node: Node) -> None:
             raise archived_ancestor()
         node = above
     if node.kind == "page" and not node.in_trash:
-        call.store.put(replace(node, edited_at=call.now, edited_by=call.user_id))
+        call.store.put(call.edited(node))
 
 
 def render(call: Call, node: Node) -> Json:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hermes.clock import Clock, SystemClock
-from sources.board.ids import PERSON_ID, ROOT_PAGE_ID, bot_id
+from sources.board.ids import PERSON_ID, PERSON_TOKEN, ROOT_PAGE_ID, bot_id
 from sources.board.store import Node, Store
 
 
@@ -44,6 +44,8 @@ class Board:
         if not token or (self._names is not None and token not in self._names):
             return None
         user_id = bot_id(token)
+        if self._names is None and token == PERSON_TOKEN:
+            return PERSON_ID
         name = self._names[token] if self._names is not None else f"Integration {user_id[:4]}"
         if self.store.get(user_id) is None:
             with self.store.transaction():

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, TypeAlias
 
 from sources.board.board import Board
 from sources.board.errors import UNDEFINED, archived_ancestor, invalid_body, invalid_id, invalid_query, not_found
-from sources.board.ids import read_id
+from sources.board.ids import new_id, read_id
 from sources.board.store import Node, Store
 
 Json: TypeAlias = dict[str, Any]
@@ -49,6 +49,27 @@ class Call:
     def says_archived(self) -> bool:
         """Before 2026-03-11 answers carry `archived` beside `in_trash`."""
         return self.version < NEWEST
+
+    def new(
+        self, kind: str, parent_id: str | None, body: Json, *, position: float | None = None, node_id: str | None = None
+    ) -> Node:
+        """An object made by this call, last in its parent's order unless told otherwise. Not kept yet."""
+        return Node(
+            id=node_id or new_id(),
+            kind=kind,
+            parent_id=parent_id,
+            position=self.store.place(parent_id) if position is None else position,
+            created_at=self.now,
+            edited_at=self.now,
+            created_by=self.user_id,
+            edited_by=self.user_id,
+            in_trash=False,
+            body=body,
+        )
+
+    def edited(self, node: Node, **changes: Any) -> Node:
+        """The node as this call's author leaves it. Not kept yet."""
+        return replace(node, edited_at=self.now, edited_by=self.user_id, **changes)
 
     def id_of(self, name: str) -> str:
         text = self.params[name]

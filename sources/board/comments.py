@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from sources.board.call import Call, Json, refuse_trashed_ancestors
@@ -38,20 +37,7 @@ def create(call: Call) -> Json:
 
 
 def add_comment(call: Call, parent: Node, body: Json) -> Node:
-    return call.store.put(
-        Node(
-            id=new_id(),
-            kind="comment",
-            parent_id=parent.id,
-            position=call.store.place(parent.id),
-            created_at=call.now,
-            edited_at=call.now,
-            created_by=call.user_id,
-            edited_by=call.user_id,
-            in_trash=False,
-            body=body,
-        )
-    )
+    return call.store.put(call.new("comment", parent.id, body))
 
 
 def _parent(call: Call) -> Node:
@@ -101,7 +87,7 @@ def retrieve(call: Call) -> Json:
 
 def update(call: Call) -> Json:
     comment = call.find("comment", call.id_of("comment_id"))
-    changed = replace(comment.with_body(text=_text(call)), edited_at=call.now, edited_by=call.user_id)
+    changed = call.edited(comment.with_body(text=_text(call)))
     return _render(call, call.store.put(changed))
 
 

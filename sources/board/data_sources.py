@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from sources.board.call import Bare, Call, Json, in_trash, refuse_trashed_ancestors
 from sources.board.errors import UNDEFINED, archived_ancestor, invalid_body
 from sources.board.files import accept_icon, render_cover, render_icon
-from sources.board.ids import new_id, page_url, read_id
+from sources.board.ids import page_url, read_id
 from sources.board.mirrors import add_mirrors
 from sources.board.pages import render_parent
 from sources.board.richtext import accept as accept_text
@@ -26,18 +24,7 @@ def add_source(
     if properties is not None:
         schema, mirrors = accept_schema(call, properties, path)
     source = call.store.put(
-        Node(
-            id=new_id(),
-            kind="data_source",
-            parent_id=database_id,
-            position=call.store.place(database_id),
-            created_at=call.now,
-            edited_at=call.now,
-            created_by=call.user_id,
-            edited_by=call.user_id,
-            in_trash=False,
-            body={"title": title, "icon": icon, "properties": schema, "next_number": 1},
-        )
+        call.new("data_source", database_id, {"title": title, "icon": icon, "properties": schema, "next_number": 1})
     )
     add_mirrors(call, source, mirrors)
     return call.find("data_source", source.id)
@@ -99,20 +86,18 @@ def change(call: Call, source: Node) -> Node:
         call.find("database", parent_id)
         position = call.store.place(parent_id)
     changed = call.store.put(
-        replace(
+        call.edited(
             source,
             body=body,
             parent_id=parent_id,
             position=position,
-            edited_at=call.now,
-            edited_by=call.user_id,
             in_trash=source.in_trash if wish is None else wish,
         )
     )
     add_mirrors(call, changed, mirrors)
     if "title" in call.body and is_first_source(call, changed):
         database = call.find("database", str(changed.parent_id))
-        call.store.put(replace(database.with_body(title=body["title"]), edited_at=call.now, edited_by=call.user_id))
+        call.store.put(call.edited(database.with_body(title=body["title"])))
     return call.find("data_source", changed.id)
 
 

@@ -10,7 +10,7 @@ from sources.board.data_sources import add_source
 from sources.board.data_sources import change as change_source
 from sources.board.errors import UNDEFINED, archived_ancestor, invalid, invalid_body
 from sources.board.files import accept_cover, accept_icon, render_cover, render_icon
-from sources.board.ids import new_id, page_url, read_id
+from sources.board.ids import page_url, read_id
 from sources.board.pages import only_source, render_parent
 from sources.board.richtext import accept as accept_text
 from sources.board.richtext import plain
@@ -29,17 +29,10 @@ def create(call: Call) -> Json:
     parent_id = _parent_id(call, call.body.get("parent", UNDEFINED))
     title = accept_text(call.body.get("title", []), "body.title")
     database = call.store.put(
-        Node(
-            id=new_id(),
-            kind="database",
-            parent_id=parent_id,
-            position=call.store.place(parent_id),
-            created_at=call.now,
-            edited_at=call.now,
-            created_by=call.user_id,
-            edited_by=call.user_id,
-            in_trash=False,
-            body={
+        call.new(
+            "database",
+            parent_id,
+            {
                 "title": title,
                 "description": accept_text(call.body.get("description", []), "body.description"),
                 "icon": accept_icon(call, call.body.get("icon"), "body.icon"),
@@ -114,19 +107,17 @@ def update(call: Call) -> Json:
         parent_id = _parent_id(call, call.body["parent"])
         position = call.store.place(parent_id)
     changed = call.store.put(
-        replace(
+        call.edited(
             database,
             body=body,
             parent_id=parent_id,
             position=position,
-            edited_at=call.now,
-            edited_by=call.user_id,
             in_trash=database.in_trash if wish is None else wish,
         )
     )
     sources = call.store.children(database.id, "data_source")
     if "title" in call.body and len(sources) == 1:
-        call.store.put(replace(sources[0].with_body(title=body["title"]), edited_at=call.now, edited_by=call.user_id))
+        call.store.put(call.edited(sources[0].with_body(title=body["title"])))
     if call.legacy and "properties" in call.body:
         change_source(replace(call, body={"properties": call.body["properties"]}), only_source(call, changed))
     return render(call, changed)

@@ -4,13 +4,11 @@ external address, so those stay pending."""
 from __future__ import annotations
 
 import mimetypes
-from dataclasses import replace
 from datetime import timedelta
 
 from sources.board.call import Call, Json
 from sources.board.checks import check_text
 from sources.board.errors import UNDEFINED, invalid, invalid_body, invalid_query
-from sources.board.ids import new_id
 from sources.board.paging import page_of
 from sources.board.store import Node
 from sources.board.times import minute_stamp
@@ -38,17 +36,10 @@ def create(call: Call) -> Json:
     if mode == "multi_part" and not isinstance(parts, int):
         raise invalid_body("body.number_of_parts", "defined", UNDEFINED)
     node = call.store.put(
-        Node(
-            id=new_id(),
-            kind="file_upload",
-            parent_id="file_uploads",
-            position=call.store.place("file_uploads"),
-            created_at=call.now,
-            edited_at=call.now,
-            created_by=call.user_id,
-            edited_by=call.user_id,
-            in_trash=False,
-            body={
+        call.new(
+            "file_upload",
+            "file_uploads",
+            {
                 "mode": mode,
                 "filename": filename,
                 "content_type": content_type or mimetypes.guess_type(filename or "")[0],
@@ -90,14 +81,20 @@ def send(call: Call) -> Json:
         changes["status"] = "uploaded"
         changes["filename"] = body["filename"] or sent["filename"]
         changes["content_type"] = body["content_type"] or sent["content_type"]
-    return _render(call, call.store.put(replace(node.with_body(**changes), edited_at=call.now)))
+    return _render(
+        call,
+        call.store.put(call.edited(node.with_body(**changes))),
+    )
 
 
 def complete(call: Call) -> Json:
     node = call.find("file_upload", call.id_of("file_upload_id"))
     if node.body["mode"] != "multi_part" or node.body["sent"] < node.body["parts"]:
         raise invalid("File upload is not ready to be completed.")
-    return _render(call, call.store.put(replace(node.with_body(status="uploaded"), edited_at=call.now)))
+    return _render(
+        call,
+        call.store.put(call.edited(node.with_body(status="uploaded"))),
+    )
 
 
 def _status(call: Call, node: Node) -> str:

@@ -19,6 +19,8 @@ SITE = "https://www.notion.so/"
 WORKSPACE_ID = "b0a4d000-0000-4000-8000-000000000000"
 ROOT_PAGE_ID = "b0a4d000-0000-4000-8000-000000000001"
 PERSON_ID = "b0a4d000-0000-4000-8000-00000000000a"
+PERSON_TOKEN = "person-at-the-board"  # noqa: S105 - no secret: where tokens are configured it is not accepted
+"""Whose calls are a person's: for tests that act as one through the API. The pages for people need none."""
 
 
 def new_id() -> str:

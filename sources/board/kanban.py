@@ -263,9 +263,10 @@ def _move(kanban: Kanban, source: Node, page: Node | None, form: _Form) -> str:
         raise NotionError(400, "validation_error", "This board has no status to move cards along.")
     prop = source.body["properties"][roles.status]
     target = form.get("column", "")
-    if target != NO_VALUE and target not in {option["id"] for option in prop["options"]}:
+    chosen = next((option["id"] for option in prop["options"] if target in (option["id"], option["name"])), None)
+    if chosen is None and target != NO_VALUE:
         raise NotionError(400, "validation_error", "There is no such column.")
-    value = None if target == NO_VALUE else {"id": target}
+    value = None if chosen is None else {"id": chosen}
     return _change(kanban, page, {"properties": {roles.status: {prop["type"]: value}}})
 
 

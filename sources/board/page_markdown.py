@@ -141,17 +141,11 @@ def _render(call: Call, node: Node) -> Json:
 
 def _as_task(call: Call, result: Json) -> Json:
     task = call.store.put(
-        Node(
-            id=f"task_{secrets.token_hex(16)}",
-            kind="async_task",
-            parent_id="async_tasks",
-            position=call.store.place("async_tasks"),
-            created_at=call.now,
-            edited_at=call.now,
-            created_by=call.user_id,
-            edited_by=call.user_id,
-            in_trash=False,
-            body={"result": result, "operation": "PATCH /v1/pages/:page_id/markdown"},
+        call.new(
+            "async_task",
+            "async_tasks",
+            {"result": result, "operation": "PATCH /v1/pages/:page_id/markdown"},
+            node_id=f"task_{secrets.token_hex(16)}",
         )
     )
     shown = _render_task(call, task, "queued")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from sources.board.blocks import append_blocks, empty_page, keep_blocks
 from sources.board.call import Call, Json, in_trash, refuse_trashed_ancestors
 from sources.board.errors import UNDEFINED, archived_ancestor, invalid, invalid_body
 from sources.board.files import accept_cover, accept_icon, render_cover, render_icon
-from sources.board.ids import new_id, page_url, read_id
+from sources.board.ids import page_url, read_id
 from sources.board.markdown import from_markdown
 from sources.board.mirrors import mirror_relations
 from sources.board.properties import TITLE_ONLY, accept_values, render_values, schema_of
@@ -26,17 +25,10 @@ def create(call: Call) -> Json:
         raise archived_ancestor()
     schema: Schema = parent.body["properties"] if parent is not None and parent.kind == "data_source" else TITLE_ONLY
     values, grown = accept_values(call, schema, call.body.get("properties", {}), "body.properties")
-    page = Node(
-        id=new_id(),
-        kind="page",
-        parent_id=parent.id if parent else None,
-        position=call.store.place(parent.id if parent else None),
-        created_at=call.now,
-        edited_at=call.now,
-        created_by=call.user_id,
-        edited_by=call.user_id,
-        in_trash=False,
-        body={
+    page = call.new(
+        "page",
+        parent.id if parent else None,
+        {
             "properties": values,
             "icon": accept_icon(call, call.body.get("icon"), "body.icon"),
             "cover": accept_cover(call, call.body.get("cover"), "body.cover"),
@@ -129,11 +121,9 @@ def change(call: Call, page: Node) -> Node:
         body["cover"] = accept_cover(call, call.body["cover"], "body.cover")
     if "is_locked" in call.body:
         body["is_locked"] = bool(call.body["is_locked"])
-    changed = replace(
+    changed = call.edited(
         page,
         body=body,
-        edited_at=call.now,
-        edited_by=call.user_id,
         in_trash=page.in_trash if wish is None else wish,
     )
     call.store.put(changed)
@@ -164,12 +154,10 @@ def move(call: Call) -> Json:
         if new_id_ is not None and after[new_id_] == before[old_id]:
             values[new_id_] = value
     parent_id = parent.id if parent else None
-    moved = replace(
+    moved = call.edited(
         page.with_body(properties=values),
         parent_id=parent_id,
         position=call.store.place(parent_id),
-        edited_at=call.now,
-        edited_by=call.user_id,
     )
     return render(call, call.store.put(moved))
 

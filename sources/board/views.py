@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from sources.board.call import Call, Json
 from sources.board.errors import UNDEFINED, invalid_body
-from sources.board.ids import new_id, page_url, read_id
+from sources.board.ids import page_url, read_id
 from sources.board.paging import envelope, page_of
 from sources.board.store import Node
 from sources.board.times import exact_stamp
@@ -18,20 +18,7 @@ _SETTABLE = ("name", "filter", "sorts", "quick_filters", "configuration")
 
 
 def add_view(call: Call, database_id: str, data_source_id: str, settings: Json) -> Node:
-    return call.store.put(
-        Node(
-            id=new_id(),
-            kind="view",
-            parent_id=database_id,
-            position=call.store.place(database_id),
-            created_at=call.now,
-            edited_at=call.now,
-            created_by=call.user_id,
-            edited_by=call.user_id,
-            in_trash=False,
-            body={**settings, "data_source_id": data_source_id},
-        )
-    )
+    return call.store.put(call.new("view", database_id, {**settings, "data_source_id": data_source_id}))
 
 
 def create(call: Call) -> Json:
@@ -70,7 +57,10 @@ def retrieve(call: Call) -> Json:
 def update(call: Call) -> Json:
     view = call.find("view", call.id_of("view_id"))
     changes = {key: call.body[key] for key in _SETTABLE if key in call.body}
-    return _render(call, call.store.put(replace(view.with_body(**changes), edited_at=call.now, edited_by=call.user_id)))
+    return _render(
+        call,
+        call.store.put(call.edited(view.with_body(**changes))),
+    )
 
 
 def delete(call: Call) -> Json:
@@ -83,20 +73,7 @@ def create_query(call: Call) -> Json:
     """Run a view once and keep its result for a quarter of an hour."""
     view = call.find("view", call.id_of("view_id"))
     pages = _matching(call, view)
-    query = call.store.put(
-        Node(
-            id=new_id(),
-            kind="view_query",
-            parent_id=view.id,
-            position=call.store.place(view.id),
-            created_at=call.now,
-            edited_at=call.now,
-            created_by=call.user_id,
-            edited_by=call.user_id,
-            in_trash=False,
-            body={"pages": [page.id for page in pages]},
-        )
-    )
+    query = call.store.put(call.new("view_query", view.id, {"pages": [page.id for page in pages]}))
     listed = _results(call, query)
     return {
         "object": "view_query",

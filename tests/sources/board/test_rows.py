@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -11,7 +12,7 @@ import pytest
 from notion_client import APIResponseError, Client
 
 from hermes.testing.clock import FakeClock
-from sources.board import ROOT_PAGE_ID
+from sources.board import PERSON_ID, PERSON_TOKEN, ROOT_PAGE_ID, running
 
 Json = dict[str, Any]
 
@@ -322,3 +323,26 @@ def test_formulas_follow_their_columns(tasks: Any) -> None:
         "Loop": {"type": "string", "string": None},
         "Odd": {"type": "string", "string": None},
     }
+
+
+def test_a_persons_token_makes_a_persons_edits_unless_tokens_are_configured(
+    tasks: Any, connect: Callable[..., Client], tmp_path: Path
+) -> None:
+    page = tasks.add("x")
+    connect(token=PERSON_TOKEN).pages.update(page, properties={"RetryCount": {"number": 1}})
+    assert tasks.read(page)["last_edited_by"]["id"] == PERSON_ID
+    with (
+        running(tmp_path / "closed.db", tokens={"secret": "Bot"}) as server,
+        Client(auth=PERSON_TOKEN, base_url=server.url, log_level=60) as client,
+    ):
+        assert refused(client.users.me).code == "unauthorized"
+
+
+def test_what_stands_below_trash_says_so(tasks: Any) -> None:
+    page = tasks.add("x")
+    block = tasks.client.blocks.children.append(page, children=[{"divider": {}}])["results"][0]["id"]
+    tasks.client.databases.update(tasks.database_id, in_trash=True)
+    assert tasks.read(page)["in_trash"] is True
+    assert tasks.client.blocks.retrieve(block)["in_trash"] is True
+    tasks.client.databases.update(tasks.database_id, in_trash=False)
+    assert tasks.read(page)["in_trash"] is False
