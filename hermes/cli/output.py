@@ -76,11 +76,15 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, styles: M
     made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for index, column in enumerate(columns):
         last = index == len(columns) - 1
-        made.add_column(column, overflow="fold" if last else "ellipsis", no_wrap=not last)
+        # Names and states are needed whole; the last column, which explains, takes the lines it needs.
+        made.add_column(column, overflow="fold", no_wrap=not last, min_width=20 if last else len(column))
     for row in rows:
         cells = ["" if cell is None else safe(cell) for cell in row]
         made.add_row(*(Text(cell, style=(styles or {}).get(cell, "")) for cell in cells))
-    console().print(made)
+    out = console()
+    with out.capture() as drawn:
+        out.print(made)
+    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in drawn.get().splitlines()))
 
 
 STATES = {

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from hermes.model.run import Run
     from hermes.operations import RunStory
 
+SHOWN = 16
+"""Characters of an id in a list: enough to name a run by."""
+
 app = typer.Typer(no_args_is_help=True, help="List runs, read one whole, resume or cancel it.")
 
 Json = Annotated[bool, typer.Option("--json", help="As one JSON document.")]
@@ -68,7 +71,7 @@ def list_runs(
             ("RUN", "STATE", "STARTED", "POLL", "TITLE", "WHY"),
             [
                 (
-                    run.id,
+                    run.id[:SHOWN],
                     run.state.value,
                     near(run.started_at or run.created_at, found.now),
                     run.poll_id,

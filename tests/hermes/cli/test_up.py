@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from hermes.testing.trial import eventually
+from sources.board.server import is_served
 
 Start = Callable[..., "subprocess.Popen[str]"]
 
@@ -117,3 +118,22 @@ def test_a_port_that_another_program_holds_is_said(place, start) -> None:
         assert start("up").wait(30) == 2
     assert f"port {place.port} cannot be used" in err(place)
     assert "Traceback" not in err(place)
+
+
+def test_a_board_served_by_itself_needs_no_configuration(place, start) -> None:
+    process = start("board", "serve", "--data", str(place.folder / "alone.db"), "--port", str(place.port))
+    eventually("it is served", lambda: is_served(f"http://127.0.0.1:{place.port}"), 30)
+    second = start("board", "serve", "--data", str(place.folder / "other.db"), "--port", str(place.port))
+    assert second.wait(30) == 1
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 0
+    assert "Traceback" not in err(place)
+
+
+def test_the_board_of_a_connection_is_the_one_that_up_serves(place, start) -> None:
+    place.add("made before")
+    process = start("board", "serve")
+    eventually("it is served", lambda: is_served(f"http://127.0.0.1:{place.port}"), 30)
+    assert place.on_board(lambda _app, board: [card.title for card in board.open_cards()]) == ["made before"]
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 0
