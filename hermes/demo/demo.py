@@ -19,7 +19,7 @@ from hermes.app import App
 from hermes.clock import Clock, SystemClock
 from hermes.demo.board import DemoBoard
 from hermes.demo.processes import Processes, typed
-from hermes.demo.scenario import CARDS
+from hermes.demo.scenario import BOARD, CARDS
 from hermes.demo.screen import LiveScreen, Moment, PlainScreen, Screen, SilentScreen, deliveries
 from hermes.demo.verdict import Office, problems, settled
 from hermes.errors import HermesError
@@ -129,11 +129,11 @@ class Demo:
     # -- the work
 
     def _work(self, app: App, processes: Processes) -> tuple[Moment, list[str]]:
-        url = app.local_connections()["board"].url
         processes.office(self.port + 1, self.log)
         board = DemoBoard(app)
         added = board.put(CARDS)
-        self.screen.say(f"The board: {url}   ({len(added)} cards put there, {len(CARDS) - len(added)} were there)")
+        cards = f"{len(added)} cards put there, {len(CARDS) - len(added)} were there"
+        self.screen.say(f"The board: {app.board_page(BOARD)}   ({cards})")
         self.screen.say("Starting a scheduler and two workers ...")
         began_at, began = self.clock.now(), self.clock.boot_seconds()
         processes.up("scheduler", "scheduler")
@@ -189,7 +189,7 @@ class Demo:
             say(f"As expected, in {moment.seconds:.0f} s: every card is where it belongs, exactly one effect a key.")
         say("\nTo look again, and to see what stays running:")
         say(f"  {typed()} --config {self.shown / 'config'} up")
-        say(f"  http://127.0.0.1:{self.port}/")
+        say(f"  and http://127.0.0.1:{self.port}/ in a browser")
         return self._answer(moment, found, added=added, again=again)
 
     def _answer(self, moment: Moment, found: list[str], *, added: int, again: bool) -> dict[str, Any]:
