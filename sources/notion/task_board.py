@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
@@ -76,7 +76,7 @@ class NotionTaskBoard:
         self.client = client
         self.connection_name = settings.connection
         self.times = times or client.connection.protocol_times
-        self.skipped: tuple[Skippable, ...] = ()
+        self.skipped: Sequence[Skippable] = ()
         """Pages of the last `open_cards` that could not be read."""
         self.incomplete: str | None = None
         """Why the last `open_cards` did not see everything."""
