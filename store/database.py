@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import InterfaceError, OperationalError
@@ -15,10 +15,13 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from hermes.clock import Clock
 from hermes.errors import StoreError, StoreUnavailable
 from store.filesystem import file_system_type, refuse_network_file_system
+from store.group_commit import GroupCommit
 from store.sqlite_gate import SqliteGate
 from store.unit_of_work import UnitOfWork
 
 BUSY_TIMEOUT_MS = 30_000
+
+T = TypeVar("T")
 
 
 class Database:
@@ -35,6 +38,7 @@ class Database:
         self._unit = unit
         self._wakes: list[Callable[[], None]] = []
         self._writing = threading.local()
+        self._group = GroupCommit(self.write)
         self._gate: SqliteGate | None = None
         if self.url.get_backend_name() == "sqlite":
             path = self._sqlite_path()
@@ -78,6 +82,11 @@ class Database:
         if unit.woke:
             for wake in tuple(self._wakes):
                 wake()
+
+    def commit(self, change: Callable[[UnitOfWork], T]) -> T:
+        """`change` in a writing transaction, which it may share with what other threads commit at the same moment.
+        For short changes of busy loops; when `change` raises, nothing of it is kept."""
+        return self._group.commit(change)
 
     @contextmanager
     def read(self) -> Iterator[UnitOfWork]:

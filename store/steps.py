@@ -286,7 +286,6 @@ class StepStatements:
     def _progress(self, lease: Lease, failed_step: int | None = None) -> None:
         if self._uow.connection.execute(_PROGRESS, {**held_by(lease), "b_failed": failed_step}).rowcount != 1:
             raise LeaseLost(lease)
-        reach(CrashPoint.inside_transaction)
 
     def _finish(
         self,
@@ -314,6 +313,7 @@ class StepStatements:
             },
         ).rowcount
         if changed == 1:
+            reach(CrashPoint.inside_transaction)
             return True
         stands = self._uow.connection.execute(_STANDS, about).one_or_none()
         if stands is not None and stands.state == state and stands.attempts == attempt:

@@ -42,8 +42,7 @@ class Recorder:
             if self._held.lost:
                 raise LeaseLost(self.lease)
             try:
-                with self._database.write() as unit:
-                    return change(unit)
+                return self._database.commit(change)
             except StoreUnavailable as exc:
                 self._wait_or_leave(exc)
 

@@ -64,8 +64,8 @@ class Worker:
 
     def lease(self, limit: int) -> list[tuple[LeasedRun, HeldLease]]:
         before = self._clock.boot_seconds()
-        with self._database.write() as unit:
-            leased = unit.leases.lease(self.owner, self.settings.lease, self._registry.names(), limit)
+        names = self._registry.names()
+        leased = self._database.commit(lambda unit: unit.leases.lease(self.owner, self.settings.lease, names, limit))
         taken = []
         for run in leased:
             held = HeldLease(run.lease, before, self.settings.lease)

@@ -11,10 +11,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from hermes.model.run import EffectClass, Lease, NewRun, Run, RunError, RunState, TimelineEntry
 from hermes.model.step import LeasedRun, Step, StepKind, StepState
+
+T = TypeVar("T")
 
 
 class CancelAsked(Exception):
@@ -262,6 +264,10 @@ class RunsDatabase(Protocol):
     """Raises `StoreUnavailable` when a transaction cannot be made for now."""
 
     def write(self, *, urgent: bool = False, durable: bool = True) -> AbstractContextManager[RunsUnit]: ...
+
+    def commit(self, change: Callable[[RunsUnit], T]) -> T:
+        """One short change, on the disk when this returns; may share its transaction with those of other threads."""
+        ...
 
     def read(self) -> AbstractContextManager[RunsUnit]: ...
 

@@ -43,8 +43,8 @@ TABLE = [
     (
         "B4 a claim needs every column",
         "sources/notion/columns.py",
-        "        if self.missing:\n            raise Misconfigured(f\"{explain(self.missing)}.",
-        "        if False:\n            raise Misconfigured(f\"{explain(self.missing)}.",
+        '        if self.missing:\n            raise Misconfigured(f"{explain(self.missing)}.',
+        '        if False:\n            raise Misconfigured(f"{explain(self.missing)}.',
         f"{TESTS}::test_B4_column_deleted_while_running",
     ),
     (

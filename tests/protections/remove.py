@@ -36,12 +36,15 @@ class Protection:
 
 
 def table() -> list[Protection]:
-    spec = importlib.util.spec_from_file_location("protections_table", Path(__file__).with_name("table.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return [Protection(*row) for row in module.TABLE]
+    rows: list[Protection] = []
+    for path in sorted(Path(__file__).parent.glob("*table.py")):
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        rows += [Protection(*row) for row in module.TABLE]
+    return rows
 
 
 def copy_of_the_code(folder: Path) -> None:

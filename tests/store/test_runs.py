@@ -243,10 +243,14 @@ def test_lists_for_people(database: Database) -> None:
         assert unit.runs.list(states=[RunState.failed]) == []
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     places=st.integers(0, 4),
-    moves=st.lists(st.sampled_from(["enqueue", "lease", "end", "hibernate", "die", "time"]), max_size=40),
+    moves=st.lists(
+        st.sampled_from(["enqueue", "enqueue", "lease", "lease", "end", "hibernate", "die", "time"]),
+        min_size=12,
+        max_size=40,
+    ),
 )
 def test_no_more_runs_of_a_group_run_than_it_has_places(database: Database, places: int, moves: list[str]) -> None:
     with database.write() as unit:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -237,7 +238,7 @@ def test_an_outage_of_the_database_spends_no_attempt(harness: EngineHarness, mon
     from hermes.errors import StoreUnavailable
 
     outside, database = harness.outside, harness.database
-    real_write, refused = database.write, []
+    real_commit, refused = database.commit, []
 
     @command
     def act() -> str:
@@ -251,13 +252,13 @@ def test_an_outage_of_the_database_spends_no_attempt(harness: EngineHarness, mon
             refused.extend(["before the intent"] * 3)
         return await act()
 
-    def write(**how: bool):  # type: ignore[no-untyped-def]
+    def commit(change: Any) -> Any:
         if refused:
             raise StoreUnavailable(refused.pop())
-        return real_write(**how)
+        return real_commit(change)
 
     run_id = harness.enqueue(job)
-    monkeypatch.setattr(database, "write", write)
+    monkeypatch.setattr(database, "commit", commit)
     harness.worker.run_due()
 
     assert harness.get(run_id).result == "done"

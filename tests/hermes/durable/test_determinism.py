@@ -107,14 +107,19 @@ def test_steps_asked_for_while_a_suspended_function_unwinds_are_refused(harness:
             outside.happened("saw the suspension")
             raise
         finally:
-            outside.happened("finally")
-            await clean_up()
+            try:
+                step = clean_up()
+            except BaseException as exc:
+                outside.happened("refused", str(exc))
+                raise
+            await step
         return "done"
 
     run_id = harness.enqueue(job)
     harness.worker.run_due()
     assert harness.get(run_id).state is RunState.waiting
     assert outside.count("clean up") == 0
+    assert outside.about("refused") == ["the run is suspended: no step may be asked for while it unwinds"]
     with harness.database.read() as unit:
         assert [step.name for step in unit.runs.steps(run_id)] == ["delay"]
 

@@ -10,7 +10,7 @@ import pytest
 from hermes.crash_points import CrashPoint
 from hermes.durable import Snooze, command, function
 from hermes.model.run import RunState
-from hermes.ports.runs import Resumed
+from hermes.ports.runs import Decision, Resumed
 from hermes.testing.engine import EngineHarness
 
 
@@ -84,6 +84,37 @@ def test_a_failure_before_a_later_step_is_final(harness: EngineHarness) -> None:
     run = harness.finish(harness.enqueue(job, new={"max_deliveries": 5}))
 
     assert run.state is RunState.failed
+    assert (outside.count("charge"), outside.count("apologise")) == (2, 1)
+
+
+def test_a_failure_is_final_as_soon_as_a_later_step_has_begun(harness: EngineHarness) -> None:
+    """The later step is in doubt and parks; resuming it does not run the failed one again."""
+    outside = harness.outside
+
+    @command(retries=1)
+    def charge() -> None:
+        outside.happened("charge")
+        raise ConnectionError("down")
+
+    @command(effect="naive")
+    def apologise() -> str:
+        outside.happened("apologise")
+        raise ValueError("who knows")
+
+    @function
+    async def job() -> str:
+        try:
+            await charge()
+        except ConnectionError:
+            return await apologise()
+        return "charged"
+
+    run_id = harness.enqueue(job)
+    assert harness.finish(run_id).state is RunState.parked
+    with harness.database.write() as unit:
+        unit.runs.resume(run_id, decision=Decision.done, result_json='"sorry"')
+
+    assert harness.finish(run_id).result == "sorry"
     assert (outside.count("charge"), outside.count("apologise")) == (2, 1)
 
 

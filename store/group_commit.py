@@ -1,0 +1,84 @@
+"""Lets threads that want to write at the same moment share one transaction, and so one wait for the disk.
+
+Whoever comes first writes for all that have queued meanwhile; the others find their change made. Each change stands in
+a savepoint of its own, so that one which is refused takes nothing of the others with it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from hermes.errors import StoreUnavailable
+
+if TYPE_CHECKING:
+    from store.unit_of_work import UnitOfWork
+
+T = TypeVar("T")
+
+MOST = 32
+"""Changes in one transaction: a heartbeat waits for no more than this."""
+
+
+class GroupCommit:
+    def __init__(self, write: Callable[[], AbstractContextManager[UnitOfWork]]) -> None:
+        self._write = write
+        self._queue: deque[_Change] = deque()
+        self._leader = threading.Lock()
+
+    def commit(self, change: Callable[[UnitOfWork], T]) -> T:
+        """Returns what `change` returned once it is on the disk, or raises what it raised; then it changed nothing."""
+        mine = _Change(change)
+        self._queue.append(mine)
+        with self._leader:
+            try:
+                while not mine.settled:
+                    self._commit([self._queue.popleft() for _ in range(min(len(self._queue), MOST))])
+            finally:
+                if not mine.settled:  # this thread was interrupted while it wrote for others
+                    self._queue.remove(mine)
+        if mine.error is not None:
+            raise mine.error
+        result: T = mine.result
+        return result
+
+    def _commit(self, changes: list[_Change]) -> None:
+        try:
+            with self._write() as unit:
+                if len(changes) == 1:
+                    changes[0].make(unit)
+                else:
+                    for change in changes:
+                        change.make_apart(unit)
+        except BaseException as exc:
+            for change in changes:
+                change.error = StoreUnavailable(f"the transaction was given up: {exc}")
+            if not isinstance(exc, StoreUnavailable):
+                raise  # of this thread: the one change it made alone, or an interruption
+        finally:
+            for change in changes:
+                change.settled = True
+
+
+class _Change:
+    def __init__(self, change: Callable[[UnitOfWork], Any]) -> None:
+        self._change = change
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.settled = False
+
+    def make(self, unit: UnitOfWork) -> None:
+        self.result = self._change(unit)
+
+    def make_apart(self, unit: UnitOfWork) -> None:
+        execute = unit.connection.exec_driver_sql
+        execute("SAVEPOINT one_change")
+        try:
+            self.result = self._change(unit)
+        except BaseException as exc:  # noqa: BLE001 - of its own thread, which raises it again
+            execute("ROLLBACK TO SAVEPOINT one_change")
+            self.error = exc
+        execute("RELEASE SAVEPOINT one_change")
