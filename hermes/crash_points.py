@@ -69,7 +69,8 @@ class _Armed:
             self._left[point] -= 1
             fires = self._left[point] == 0
         if fires:
-            os.kill(os.getpid(), self._signal[point])
+            # To this thread: a SIGSTOP to the process would let it run on until another thread has noticed.
+            signal.pthread_kill(threading.get_ident(), self._signal[point])
 
 
 def from_environment() -> Callable[[CrashPoint], None] | None:
