@@ -10,7 +10,7 @@ COMPILE := --generate-hashes --no-emit-index-url --universal --python-version 3.
 RECORDINGS ?= ../shared/notion-recordings
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check crash likeness lock clean
+.PHONY: help demo test check crash likeness migration lock clean
 
 help: ## this list
 	@echo "make TARGET, where TARGET is one of"
@@ -34,6 +34,9 @@ crash: $(READY) ## the long campaign: processes killed at random and at every cr
 
 likeness: $(READY) ## the local board against recorded Notion traffic (RECORDINGS=folder)
 	$(BIN)/python tests/sources/board/likeness.py $(RECORDINGS) --check $(ARGS)
+
+migration: $(READY) ## write the migration that store/tables now need (WHAT="what changes", or WHAT=--first)
+	PATH="$(BIN):$$PATH" $(BIN)/python -m store.migrations.write "$(WHAT)"
 
 lock: $(READY) ## write both lock files anew from pyproject.toml (ARGS="--upgrade" for newer versions)
 	$(UV) compile pyproject.toml --group dev $(COMPILE) $(ARGS) --output-file requirements.lock

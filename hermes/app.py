@@ -137,7 +137,8 @@ class App:
         refuse_damaged(self.store)
 
     def database_exists(self) -> bool:
-        return self.store.exists()
+        """Whether it has been made, be it by another version. Raises StoreError when it is damaged."""
+        return self.store.exists() and self.database_version().at is not None
 
     def require_current_database(self) -> None:
         """Raises StoreError when it is not of this version."""

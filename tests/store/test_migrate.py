@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import inspect
 from sqlmodel import SQLModel
 
@@ -164,6 +165,13 @@ def test_a_file_that_is_no_database_is_refused(path: Path) -> None:
     path.write_text("poll: notion-tasks\n" * 400)
     with pytest.raises(StoreError, match="damaged"):
         refuse_damaged(Database(f"sqlite:///{path}", SystemClock()))
+
+
+def test_the_files_names_tell_the_order_that_alembic_sees(database: Database) -> None:
+    script = ScriptDirectory(str(store.migrate.FOLDER))
+    revisions = [step.revision for step in reversed(list(script.walk_revisions()))]
+    assert [step.split()[0] for step in version(database).pending] == revisions
+    assert script.get_heads() == revisions[-1:]
 
 
 def test_every_migration_is_found_in_the_installed_package() -> None:

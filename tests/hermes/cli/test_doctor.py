@@ -56,6 +56,11 @@ def test_a_damaged_database_fails_with_the_cure(place) -> None:
     assert "damaged" in outcome.out
     assert place.call("up").code == 4
     assert place.call("run-once").code == 4
+    path.write_text("no database at all, and long enough to be one" * 100)
+    for command in (("polls", "list"), ("runs", "show", "x"), ("doctor",)):
+        outcome = place.call(*command)
+        assert outcome.code == (1 if command == ("doctor",) else 4)
+        assert "damaged" in outcome.said
 
 
 def test_a_newer_database_fails(place) -> None:
