@@ -10,6 +10,7 @@ from sources.board.call import PAGE_SIZE, Call, Json, in_trash, refuse_trashed_a
 from sources.board.errors import UNDEFINED, archived_ancestor, archived_block, invalid, invalid_body
 from sources.board.ids import read_id
 from sources.board.paging import envelope, page_of
+from sources.board.parents import render_parent
 from sources.board.richtext import ARRAY_ITEMS, title_of
 from sources.board.store import Node
 from sources.board.times import minute_stamp
@@ -212,7 +213,7 @@ def render(call: Call, node: Node) -> Json:
     shown: Json = {
         "object": "block",
         "id": node.id,
-        "parent": _render_parent(call, node),
+        "parent": render_parent(call, node),
         "created_time": minute_stamp(node.created_at),
         "last_edited_time": minute_stamp(node.edited_at),
         "created_by": partial(node.created_by),
@@ -231,14 +232,3 @@ def render(call: Call, node: Node) -> Json:
     if call.says_archived:
         shown["archived"] = shown["in_trash"]
     return shown
-
-
-def _render_parent(call: Call, node: Node) -> Json:
-    parent = call.store.get(node.parent_id)
-    if parent is None:
-        return {"type": "workspace", "workspace": True}
-    if parent.kind == "data_source":
-        if call.legacy:
-            return {"type": "database_id", "database_id": parent.parent_id}
-        return {"type": "data_source_id", "data_source_id": parent.id, "database_id": parent.parent_id}
-    return {"type": f"{parent.kind}_id", f"{parent.kind}_id": parent.id}

@@ -7,7 +7,7 @@ from sources.board.errors import UNDEFINED, archived_ancestor, invalid_body
 from sources.board.files import accept_icon, render_cover, render_icon
 from sources.board.ids import page_url, read_id
 from sources.board.mirrors import add_mirrors
-from sources.board.pages import render_parent
+from sources.board.parents import render_parent
 from sources.board.richtext import accept as accept_text
 from sources.board.richtext import render as render_text
 from sources.board.schema import Schema, accept_schema, render_schema, title_only, update_schema

@@ -11,7 +11,8 @@ from sources.board.data_sources import change as change_source
 from sources.board.errors import UNDEFINED, archived_ancestor, invalid, invalid_body
 from sources.board.files import accept_cover, accept_icon, render_cover, render_icon
 from sources.board.ids import page_url, read_id
-from sources.board.pages import only_source, render_parent
+from sources.board.pages import only_source
+from sources.board.parents import render_parent
 from sources.board.richtext import accept as accept_text
 from sources.board.richtext import plain
 from sources.board.richtext import render as render_text

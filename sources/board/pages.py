@@ -11,6 +11,7 @@ from sources.board.files import accept_cover, accept_icon, render_cover, render_
 from sources.board.ids import page_url, read_id
 from sources.board.markdown import from_markdown
 from sources.board.mirrors import mirror_relations
+from sources.board.parents import render_parent
 from sources.board.properties import TITLE_ONLY, accept_values, render_values, schema_of
 from sources.board.richtext import title_of
 from sources.board.schema import Schema, find_property
@@ -200,15 +201,3 @@ def wanted_properties(call: Call, schema: Schema) -> frozenset[str] | None:
             raise invalid(f"Could not find property with name or id: {key}")
         found.add(property_id)
     return frozenset(found)
-
-
-def render_parent(call: Call, node: Node) -> Json:
-    parent = call.store.get(node.parent_id)
-    if parent is None:
-        return {"type": "workspace", "workspace": True}
-    if parent.kind == "data_source":
-        if call.legacy:
-            return {"type": "database_id", "database_id": parent.parent_id}
-        return {"type": "data_source_id", "data_source_id": parent.id, "database_id": parent.parent_id}
-    key = f"{parent.kind}_id"
-    return {"type": key, key: parent.id}

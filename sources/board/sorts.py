@@ -1,4 +1,7 @@
-"""The order of a query's results. Rows without a value come last, whichever way the column is sorted."""
+"""The order of a query's results. Rows without a value come last, whichever way the column is sorted.
+
+Timestamps are sorted by what the board knows exactly, although it shows minutes.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from sources.board.plain_values import moment_of, plain_value
 from sources.board.properties import render_value
 from sources.board.schema import OPTION_TYPES, Schema, default_status, find_property
 from sources.board.store import Node
-from sources.board.times import Moment, floor_minute
+from sources.board.times import Moment
 
 MAX_SORTS = 100
 
@@ -40,9 +43,9 @@ def _key(call: Call, schema: Schema, sort: Any, path: str) -> tuple[Callable[[No
     if "timestamp" in sort:
         which = sort["timestamp"]
         if which == "created_time":
-            return (lambda page: floor_minute(page.created_at)), descending
+            return (lambda page: (page.created_at, page.position)), descending
         if which == "last_edited_time":
-            return (lambda page: floor_minute(page.edited_at)), descending
+            return (lambda page: (page.edited_at, page.position)), descending
         raise invalid_body(f"{path}.timestamp", '`"created_time"` or `"last_edited_time"`', which)
     name = sort.get("property", UNDEFINED)
     if not isinstance(name, str):
