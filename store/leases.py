@@ -28,9 +28,10 @@ _OPEN = (
     RUNS.c.due_at <= bindparam("b_now"),
     RUNS.c.held.is_(False),
     RUNS.c.function.in_(bindparam("b_functions", expanding=True)),
+    RUNS.c.crashes < bindparam("b_crashes"),
 )
 _CANDIDATE = (
-    select(RUNS.c.id, RUNS.c.state, RUNS.c.fence, RUNS.c.place_group, RUNS.c.priority, RUNS.c.due_at)
+    select(RUNS.c.id, RUNS.c.state, RUNS.c.fence, RUNS.c.place_group, RUNS.c.priority, RUNS.c.due_at, RUNS.c.crashes)
     .where(*_OPEN, has_place())
     .limit(bindparam("b_limit"))
     .with_for_update(skip_locked=True)
@@ -94,25 +95,46 @@ _HAND_BACK = (
     .values(state=RunState.ready.value, due_at=bindparam("b_now"), changed_at=bindparam("b_now"), **LET_GO)
 )
 
+_NO_LIMIT = 1_000_000
+
 
 class LeaseStatements:
     def __init__(self, uow: UnitOfWork) -> None:
         self._uow = uow
 
-    def lease(self, owner: str, lease_for: timedelta, functions: Collection[str], limit: int) -> list[LeasedRun]:
+    def lease(
+        self,
+        owner: str,
+        lease_for: timedelta,
+        functions: Collection[str],
+        limit: int,
+        *,
+        suspects: int | None = None,
+        suspect_after: int = 2,
+    ) -> list[LeasedRun]:
         if limit < 1 or not functions:
             return []
         uow = self._uow
-        look = {"b_now": uow.now, "b_functions": sorted(functions), "b_limit": limit}
+        look = {
+            "b_now": uow.now,
+            "b_functions": sorted(functions),
+            "b_limit": limit,
+            "b_crashes": suspect_after if suspects == 0 else _NO_LIMIT,
+        }
         candidates = [*uow.connection.execute(_READY, look), *uow.connection.execute(_WAITING, look)]
         candidates.sort(key=lambda row: (row.priority, row.due_at))
         taken: list[Row[Any]] = []
         for candidate in candidates:
             if len(taken) == limit:
                 break
+            suspect = candidate.crashes >= suspect_after
+            if suspect and suspects == 0:
+                continue
             row = self._lease_one(candidate, owner, lease_for)
             if row is not None:
                 taken.append(row)
+                if suspect and suspects is not None:
+                    suspects -= 1
         had_steps = [row.id for row in taken if row.fence > 1]
         steps = steps_of(uow, had_steps) if had_steps else {}
         return [

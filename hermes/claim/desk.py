@@ -30,6 +30,9 @@ from hermes.ports.store import ClaimStore
 RECHECK_FATAL = timedelta(minutes=1)
 """How often a card is tried again while only a person can cure its board."""
 SLOWEST = timedelta(minutes=5)
+SOON = timedelta(minutes=1)
+"""A run that sleeps for longer than this keeps its card while no process is there; a shorter sleep is work that nobody
+would do."""
 
 
 class Desk:
@@ -80,7 +83,9 @@ class Desk:
                 runs = {card.card_id: uow.runs.get(card.run_id) for card in claimed if card.run_id}
                 now = uow.now
             for card_id, run in runs.items():
-                if run is None or run.state is not RunState.ready or (run.due_at is not None and run.due_at > now):
+                if run is None or run.state not in (RunState.ready, RunState.waiting):
+                    continue
+                if run.due_at is None or run.due_at > now + SOON:
                     continue
                 with self._store.write() as uow:
                     if not uow.runs.hold(run.id, "nobody works on it: its process was stopped"):

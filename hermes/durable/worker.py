@@ -48,6 +48,8 @@ class Worker:
         self._heartbeat = Heartbeat(database, clock, self.held, self.owner, self.settings.lease)
         self._queue: SimpleQueue[tuple[LeasedRun, HeldLease] | None] = SimpleQueue()
         self._busy = 0
+        self._suspect: HeldLease | None = None
+        self._suspect_until = 0.0
         self._mutex = threading.Lock()
         self._wake = threading.Event()
         self._draining = threading.Event()
@@ -64,13 +66,25 @@ class Worker:
 
     def lease(self, limit: int) -> list[tuple[LeasedRun, HeldLease]]:
         before = self._clock.boot_seconds()
-        names = self._registry.names()
-        leased = self._database.commit(lambda unit: unit.leases.lease(self.owner, self.settings.lease, names, limit))
+        names, settings = self._registry.names(), self.settings
+        watched = self._suspect in self.held.all() and before < self._suspect_until
+        leased = self._database.commit(
+            lambda unit: unit.leases.lease(
+                self.owner,
+                settings.lease,
+                names,
+                limit,
+                suspects=0 if watched else 1,
+                suspect_after=settings.suspect_after,
+            )
+        )
         taken = []
         for run in leased:
-            held = HeldLease(run.lease, before, self.settings.lease)
+            held = HeldLease(run.lease, before, settings.lease)
             self.held.add(held)
             taken.append((run, held))
+            if run.run.crashes >= settings.suspect_after:
+                self._suspect, self._suspect_until = held, before + settings.lease.total_seconds()
         return taken
 
     def heartbeat(self) -> None:

@@ -142,8 +142,18 @@ class Places(Protocol):
 
 
 class Leases(Protocol):
-    def lease(self, owner: str, lease_for: timedelta, functions: Collection[str], limit: int) -> list[LeasedRun]:
-        """Up to `limit` due runs of these functions, lowest priority number first, each with a place if it needs."""
+    def lease(
+        self,
+        owner: str,
+        lease_for: timedelta,
+        functions: Collection[str],
+        limit: int,
+        *,
+        suspects: int | None = None,
+        suspect_after: int = 2,
+    ) -> list[LeasedRun]:
+        """Up to `limit` due runs of these functions, lowest priority number first, each with a place if it needs. Not
+        more than `suspects` of them have crashed `suspect_after` times in a row."""
         ...
 
     def renew(self, owner: str, leases: Collection[Lease], lease_for: timedelta) -> set[Lease]:
