@@ -227,7 +227,9 @@ def test_stopping_gives_back_what_nobody_works_on_and_goes_on_after_a_restart(te
 
 
 def test_a_poll_paused_while_its_claim_is_under_way_finishes_what_it_claimed(team, hermes, monkeypatch) -> None:
-    card_id, waiting = team.add("claimed"), team.add("waiting")
+    card_id = team.add("claimed")
+    team.clock.advance(timedelta(seconds=1))  # the older goes first
+    waiting = team.add("waiting")
     hermes.poll()
     hermes.active = False
     hermes.work()
