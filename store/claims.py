@@ -51,11 +51,21 @@ class ClaimStatements:
             found |= {row.card_id: _hold(row) for row in rows}
         return found
 
-    def offer(self, board: str, poll_id: str, card: Card, snapshot: Mapping[str, JSON], hint_at: datetime) -> bool:
+    def offer(
+        self,
+        board: str,
+        poll_id: str,
+        card: Card,
+        snapshot: Mapping[str, JSON],
+        hint_at: datetime,
+        *,
+        position: int = 0,
+    ) -> bool:
         seen = _seen(card, snapshot) | {
             "poll_id": poll_id,
             "state": ClaimState.candidate,
             "hint_at": hint_at,
+            "position": position,
             "updated_at": self._now,
         }
         changed = self._connection.execute(
@@ -124,10 +134,12 @@ class ClaimStatements:
     def waiting(self, poll_id: str) -> int:
         return self._count(poll_id, (ClaimState.candidate,))
 
-    def newest_hint(self, poll_id: str) -> datetime | None:
+    def newest_hint(self, poll_id: str, board: str) -> datetime | None:
         return self._connection.execute(
             select(func.max(col(CardRow.hint_at))).where(
-                col(CardRow.poll_id) == poll_id, col(CardRow.state) == ClaimState.candidate
+                col(CardRow.poll_id) == poll_id,
+                col(CardRow.state) == ClaimState.candidate,
+                col(CardRow.board) == board,
             )
         ).scalar_one()
 
@@ -147,17 +159,18 @@ class ClaimStatements:
         ).scalar_one()
 
     def reserve(
-        self, poll_id: str, run_id: str, holder: str, held_until: datetime, *, fresh_after: datetime
+        self, board: str, poll_id: str, run_id: str, holder: str, held_until: datetime, *, fresh_after: datetime
     ) -> CardHold | None:
         candidate = self._connection.execute(
-            select(col(CardRow.board), col(CardRow.card_id), col(CardRow.fence), col(CardRow.generation))
+            select(col(CardRow.board), col(CardRow.card_id), col(CardRow.fence))
             .where(
+                col(CardRow.board) == board,
                 col(CardRow.poll_id) == poll_id,
                 col(CardRow.state) == ClaimState.candidate,
                 col(CardRow.hint_at) >= fresh_after,
                 self._free_to_write(),
             )
-            .order_by(col(CardRow.rank), col(CardRow.created_at), col(CardRow.card_id))
+            .order_by(col(CardRow.rank), col(CardRow.created_at), col(CardRow.position), col(CardRow.card_id))
             .limit(1)
             .with_for_update(skip_locked=True)
         ).one_or_none()
@@ -169,7 +182,7 @@ class ClaimStatements:
             .values(
                 state=ClaimState.claiming,
                 fence=candidate.fence + 1,
-                generation=candidate.generation + 1,
+                generation=self._generation(candidate.card_id) + 1,
                 run_id=run_id,
                 holder=holder,
                 held_until=held_until,
@@ -181,6 +194,13 @@ class ClaimStatements:
             )
         )
         return self._taken(candidate.board, candidate.card_id) if taken.rowcount == 1 else None
+
+    def _generation(self, card_id: str) -> int:
+        """The highest on any board: a page that was moved from one to another keeps its id, and keys hold no board."""
+        boards = select(col(BoardRow.board)).scalar_subquery()
+        return self._connection.execute(
+            select(func.max(col(CardRow.generation))).where(col(CardRow.board).in_(boards), col(CardRow.card_id) == card_id)
+        ).scalar_one()
 
     def any_due(self, boards: Sequence[str]) -> bool:
         return self._connection.execute(self._due(boards)).one_or_none() is not None
@@ -299,9 +319,7 @@ class ClaimStatements:
                     due_at=self._now,
                     shown={"resume": True},
                     note="resumed by hand",
-                    fence=col(CardRow.fence) + 1,
-                    holder=None,
-                    held_until=None,
+                    fence=col(CardRow.fence) + 1,  # `held_until` stays: a write of the holder may still be under way
                     updated_at=self._now,
                 )
             ).rowcount

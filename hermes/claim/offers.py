@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -11,13 +11,15 @@ from hermes.claim.work import ClaimingPoll
 from hermes.errors import HermesError
 from hermes.model.card import Card, CardStatus
 from hermes.model.claim import CardHold, ClaimState
-from hermes.model.installation import Identity, installation_of
+from hermes.model.installation import Identity, installation_of, names_installation
 from hermes.model.json import JSON
 from hermes.ports.board import TaskBoard
 from hermes.ports.store import ClaimStore, ClaimUnit
 
 TRUST = timedelta(minutes=30)
 """A board that was not polled for this long is a stranger again: claims begin with the shared protocol."""
+NAME_LENGTH = 80
+"""Characters of a title or name in a message."""
 
 
 @dataclass(slots=True)
@@ -28,14 +30,15 @@ class TakenIn:
     matched: dict[str, int] = field(default_factory=dict)
     """Candidates by poll."""
     refused: list[str] = field(default_factory=list)
-    """Cards that a filter could not judge or that could not be read, in plain words."""
+    """Cards that a filter could not judge, that could not be read or that only look claimed, in plain words."""
     incomplete: str | None = None
     """Why the query did not see everything."""
     stopped: str | None = None
 
 
 def ask(store: ClaimStore, board: TaskBoard, polls: Mapping[str, ClaimingPoll], identity: Identity) -> TakenIn:
-    """One query for all polls of a board; everything it shows is recorded in one transaction."""
+    """One query for all polls of a board; everything it shows is recorded in one transaction. `polls`: all of this
+    board, first come first served for a card that several want."""
     with store.read() as uow:
         asked_at = uow.now
     cards = board.open_cards()
@@ -53,14 +56,15 @@ def take_in(
     cards: Sequence[Card],
     asked_at: datetime,
 ) -> TakenIn:
-    """`polls`: those of this board that may claim, first come first served for a card that several want."""
     taken = TakenIn(checked=len(cards))
-    shared = any(poll.policy.shared for poll in polls.values())
+    shared = any(poll.policy.shared for poll in polls.values())  # of a paused one too: it is the board that is shared
+    polls = {poll_id: poll for poll_id, poll in polls.items() if poll.active}
     with store.write() as uow:
         records = uow.claims.records(board.key, [card.id for card in cards])
         state = uow.claims.board(board.key)
         overtaken = state.queried_at is not None and asked_at < state.queried_at <= uow.now
-        stranger = None if shared else _stranger(cards, records, identity, asked_at)
+        copied = copied_claims(uow, cards, records, identity)
+        stranger = None if shared else _stranger(cards, records, identity, asked_at, copied)
         stopped = state.stopped_reason or stranger
         if overtaken:  # a query that began later has been recorded already: this one knows less
             if stopped and not state.stopped_reason:
@@ -82,14 +86,21 @@ def take_in(
         )
         taken.stopped = stopped
         unchanged: list[str] = []
-        for card in cards:
+        for position, card in enumerate(cards):
             record = records.get(card.id)
             if card.status is CardStatus.todo and not card.in_trash:
-                _take_in_todo(uow, board.key, card, record, polls, asked_at, taken, unchanged)
+                _take_in_todo(uow, board.key, card, record, polls, asked_at, taken, unchanged, position)
+            elif record is not None and _is_back(record, card, asked_at):
+                uow.claims.verify(board.key, card.id)
         uow.claims.offer_again(board.key, unchanged, asked_at)
         uow.claims.withdraw_unseen(board.key, asked_at)
-        in_progress = {card.id for card in cards if card.status is CardStatus.in_progress}
+        in_progress = {card.id for card in cards if card.status is CardStatus.in_progress and not _renamed(card)}
         uow.claims.verify_unseen(board.key, asked_at, in_progress)
+        taken.refused.extend(
+            f"{short(card.title or card.id)}: it carries the claim of another card of ours (copied?) and nobody works on it"
+            for card in cards
+            if card.id in copied and card.id not in records
+        )
     return taken
 
 
@@ -102,6 +113,7 @@ def _take_in_todo(
     asked_at: datetime,
     taken: TakenIn,
     unchanged: list[str],
+    position: int,
 ) -> None:
     """`unchanged` collects candidates that stand as they stood: a long queue is not written anew at every query."""
     if record is not None and record.state in (ClaimState.done, ClaimState.gone):
@@ -114,7 +126,7 @@ def _take_in_todo(
         try:
             wanted = poll.wants(card, asked_at)
         except HermesError as error:
-            taken.refused.append(f"{card.title or card.id}: {error}")
+            taken.refused.append(f"{short(card.title or card.id)}: {error}")
             continue
         if wanted:
             generation = (record.generation if record else 0) + 1
@@ -123,41 +135,80 @@ def _take_in_todo(
             if record is not None and _stands(record, poll_id, card, wish):
                 unchanged.append(card.id)
             else:
-                uow.claims.offer(board, poll_id, card, wish, asked_at)
+                uow.claims.offer(board, poll_id, card, wish, asked_at, position=position)
             taken.matched[poll_id] = taken.matched.get(poll_id, 0) + 1
             return
 
 
+def _is_back(record: CardHold, card: Card, asked_at: datetime) -> bool:
+    """It could not be found for a while and stands as we left it: nobody has shown how it ended."""
+    settled = record.settled_at is not None and record.settled_at >= asked_at
+    return record.state is ClaimState.gone and card.run_id == record.run_id is not None and not settled
+
+
 def _stands(record: CardHold, poll_id: str, card: Card, wish: Mapping[str, JSON]) -> bool:
     same = record.state is ClaimState.candidate and record.poll_id == poll_id
-    return same and record.rank == card.priority_rank and record.snapshot == wish
+    return same and record.rank == min(card.priority_rank, 1e300) and record.snapshot == wish
+
+
+def copied_claims(
+    uow: ClaimUnit, cards: Sequence[Card], records: Mapping[str, CardHold], identity: Identity
+) -> frozenset[str]:
+    """Cards in InProgress with our name and a run that our database knows and that is not theirs now: a person has
+    copied a card, or taken one back that was asked for again. A restored database would not know the run."""
+    found = set()
+    for card in cards:
+        if card.status is not CardStatus.in_progress or installation_of(card.claimed_by) != identity.installation:
+            continue
+        record = records.get(card.id)
+        if card.run_id and (record is None or record.run_id != card.run_id) and uow.runs.get(card.run_id) is not None:
+            found.add(card.id)
+    return frozenset(found)
 
 
 def _stranger(
-    cards: Sequence[Card], records: Mapping[str, CardHold], identity: Identity, asked_at: datetime
+    cards: Sequence[Card],
+    records: Mapping[str, CardHold],
+    identity: Identity,
+    asked_at: datetime,
+    copied: Collection[str],
 ) -> str | None:
     """Why claiming must stop."""
-    reasons = (strange_claim(card, records.get(card.id), identity, asked_at) for card in cards)
+    reasons = (
+        strange_claim(card, records.get(card.id), identity, asked_at) for card in cards if card.id not in copied
+    )
     return next((reason for reason in reasons if reason is not None), None)
 
 
 def strange_claim(card: Card, record: CardHold | None, identity: Identity, asked_at: datetime) -> str | None:
     """What is wrong with a claim that is not ours, or carries our name while our database does not know it. None: there
-    is no claim on the card, or it is ours."""
-    by = installation_of(card.claimed_by)
-    if card.status is not CardStatus.in_progress or by is None:
+    is no claim on the card, it is ours, or a person has written a name of their own: such a card is theirs alone."""
+    if card.status is not CardStatus.in_progress or not names_installation(card.claimed_by):
         return None
+    by = installation_of(card.claimed_by)
     if by != identity.installation:
         return (
-            f"another installation ({by}) holds the card {card.title or card.id!r}. Stop it, or set `mode: shared` "
-            "for this board in every installation; then: hermes-poll board adopt"
+            f"another installation ({short(by or '')}) holds the card {short(card.title or card.id)!r}. Stop it, or set "
+            "`mode: shared` for this board in every installation; then: hermes-poll board adopt"
         )
     if record is None or _forgotten(record, card, asked_at):
         return (
-            f"the card {card.title or card.id!r} carries our name, but our database does not know its run "
-            f"({card.run_id}): was the database restored or copied? To take it on: hermes-poll board adopt"
+            f"the card {short(card.title or card.id)!r} carries our name, but our database does not know its run "
+            f"({short(card.run_id or 'none')}): was the database restored or copied? To take it on: hermes-poll board "
+            "adopt"
         )
     return None
+
+
+def short(text: str) -> str:
+    """What a person wrote, as part of a message of ours: one line that cannot crowd out the rest."""
+    line = " ".join("".join(letter if letter.isprintable() else " " for letter in text[:1000]).split())
+    return line if len(line) <= NAME_LENGTH else line[: NAME_LENGTH - 1] + "…"
+
+
+def _renamed(card: Card) -> bool:
+    """A person has written over ClaimedBy: where the claim is ours, a GET puts our name back."""
+    return not names_installation(card.claimed_by)
 
 
 def _forgotten(record: CardHold, card: Card, asked_at: datetime) -> bool:

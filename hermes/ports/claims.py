@@ -24,8 +24,18 @@ class ClaimStatements(Protocol):
         """Rows as they stand; the holds in it hold nothing (fence as stored)."""
         ...
 
-    def offer(self, board: str, poll_id: str, card: Card, snapshot: Mapping[str, JSON], hint_at: datetime) -> bool:
-        """Make a Todo card a candidate (or refresh one). False if its row is neither idle nor candidate."""
+    def offer(
+        self,
+        board: str,
+        poll_id: str,
+        card: Card,
+        snapshot: Mapping[str, JSON],
+        hint_at: datetime,
+        *,
+        position: int = 0,
+    ) -> bool:
+        """Make a Todo card a candidate (or refresh one). False if its row is neither idle nor candidate.
+        `position`: in the board's answer, for cards of one priority and one minute."""
         ...
 
     def offer_again(self, board: str, card_ids: Sequence[str], hint_at: datetime) -> None:
@@ -52,8 +62,8 @@ class ClaimStatements(Protocol):
         """Candidates of the poll, fresh or not."""
         ...
 
-    def newest_hint(self, poll_id: str) -> datetime | None:
-        """Newest `hint_at` of the poll's candidates; None when it has none."""
+    def newest_hint(self, poll_id: str, board: str) -> datetime | None:
+        """Newest `hint_at` of the poll's candidates on the board; None when it has none."""
         ...
 
     # holds
@@ -64,9 +74,10 @@ class ClaimStatements(Protocol):
         ...
 
     def reserve(
-        self, poll_id: str, run_id: str, holder: str, held_until: datetime, *, fresh_after: datetime
+        self, board: str, poll_id: str, run_id: str, holder: str, held_until: datetime, *, fresh_after: datetime
     ) -> CardHold | None:
-        """Take the first fresh candidate for claiming: fence + 1, generation + 1, state claiming."""
+        """Take the first fresh candidate of the board for claiming: fence + 1, state claiming, and a generation that
+        the card has had on no board."""
         ...
 
     def any_due(self, boards: Sequence[str]) -> bool:

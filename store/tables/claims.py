@@ -54,6 +54,8 @@ class CardRow(SQLModel, table=True):
     """What the card asks for, as last seen."""
     rank: float = 0.0
     """Priority as a sort key, lowest first."""
+    position: int = 0
+    """In the board's answer: boards keep minutes, so many cards are equally old."""
     created_at: datetime
     shown: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
     """What has been shown to people of the current ending: {"result": "sent" | "done", "comment": ...}."""

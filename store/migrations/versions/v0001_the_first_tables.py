@@ -65,6 +65,7 @@ def upgrade() -> None:
         sa.Column("hint_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("snapshot", sa.JSON(), nullable=False),
         sa.Column("rank", sa.Float(), nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("shown", sa.JSON(), nullable=False),
         sa.Column("note", sa.String(), nullable=True),

@@ -277,3 +277,18 @@ def test_a_lasting_conflict_costs_a_bounded_number_of_calls(team, hermes) -> Non
     hermes.poll()
     hermes.poll()
     assert team.status(card_id) is CardStatus.in_progress
+
+
+def test_cards_of_one_minute_are_claimed_in_the_boards_order(team, hermes, monkeypatch) -> None:
+    hermes.configure(max_concurrent=8)
+    cards = [team.add(f"card {n}") for n in range(8)]
+    claimed = []
+    original = hermes.board.write
+
+    def noted(card, values, **how):
+        claimed.append(card)
+        return original(card, values, **how)
+
+    monkeypatch.setattr(hermes.board, "write", noted)
+    hermes.poll()
+    assert claimed == cards
