@@ -73,7 +73,8 @@ _END = (
     .returning(*_LEFT)
 )
 _THIS_STEP = (STEPS.c.run_id == bindparam("b_run"), STEPS.c.seq == bindparam("b_seq"))
-_MARK_UNKNOWN = update(STEPS).where(*_THIS_STEP).values(state=StepState.unknown.value)
+# No due time: nobody but a person can say how it goes on.
+_MARK_UNKNOWN = update(STEPS).where(*_THIS_STEP).values(state=StepState.unknown.value, due_at=None)
 _WHEN = select(STEPS.c.state, STEPS.c.due_at).where(*_THIS_STEP)
 
 

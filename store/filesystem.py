@@ -44,7 +44,7 @@ def file_system_type(path: Path, mountinfo: str) -> str | None:
 
 
 def refuse_network_file_system(folder: Path) -> None:
-    """Raises StoreError when `folder` is on a network file system. Where the kernel does not say, nothing is refused."""
+    """Raises StoreError when `folder` is on a network file system. What the kernel does not name is let pass."""
     table = Path("/proc/self/mountinfo")
     if not table.exists():
         return

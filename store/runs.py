@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from sqlalchemy import bindparam, case, func, select, update
+from sqlalchemy import and_, bindparam, case, func, or_, select, update
 
 from hermes.model.key import checked_key
 from hermes.model.run import EffectClass, NewRun, Run, RunState, TimelineEntry
@@ -70,7 +70,7 @@ _ASK_TO_STOP = (
 )
 _OPEN_CHILDREN = select(RUNS.c.id).where(
     RUNS.c.parent_run_id == bindparam("b_run"),
-    in_state(RunState.ready, RunState.waiting),
+    in_state(RunState.ready, RunState.waiting, RunState.running),
     ~select(STEPS.c.run_id).where(STEPS.c.awaits_run_id == RUNS.c.id, STEPS.c.run_id != bindparam("b_run")).exists(),
 )
 _STOPPED = in_state(RunState.failed, RunState.parked, RunState.cancelled)
@@ -94,18 +94,20 @@ _RESUME = (
     .returning(RUNS.c.kind, RUNS.c.object_id)
 )
 _IN_DOUBT = (
-    select(STEPS.c.seq, STEPS.c.attempts)
+    select(STEPS.c.seq)
     .where(
         STEPS.c.run_id == bindparam("b_run"),
-        STEPS.c.effect == EffectClass.naive.value,
-        STEPS.c.state.in_([StepState.started.value, StepState.unknown.value]),
+        or_(
+            and_(
+                STEPS.c.effect == EffectClass.naive.value,
+                STEPS.c.state.in_([StepState.started.value, StepState.unknown.value]),
+            ),
+            # It parked its run: a key that is too old, a look-up that never answered.
+            and_(STEPS.c.state == StepState.unknown.value, STEPS.c.due_at.is_(None)),
+        ),
         ~select(RECEIPTS.c.run_id).where(RECEIPTS.c.run_id == STEPS.c.run_id, RECEIPTS.c.seq == STEPS.c.seq).exists(),
     )
-    .order_by(STEPS.c.seq)
-)
-_UNKNOWN = select(STEPS.c.seq).where(
-    STEPS.c.run_id == bindparam("b_run"),
-    STEPS.c.state.in_([StepState.started.value, StepState.unknown.value]),
+    .limit(1)
 )
 _DECIDE = (
     update(STEPS)

@@ -23,6 +23,9 @@ from hermes.model.step import Step, StepState
 if TYPE_CHECKING:
     from hermes.durable.delivery import Delivery
 
+MOST_RETRY_AFTER = timedelta(days=30)
+"""What the other side may ask for; more is a mistake of its."""
+
 
 class CommandStep:
     def __init__(self, delivery: Delivery, handle: CommandHandle[Any]) -> None:
@@ -151,8 +154,8 @@ class CommandStep:
     def _retry_later(self, attempt: int, error: RunError, exc: BaseException | None, state: StepState) -> None:
         tries = attempt - (self._step.attempts_before if self._step else 0)
         wait = backoff.COMMAND.wait(tries, self._delivery.run.id, self._seq, attempt)
-        if isinstance(exc, Retryable) and exc.retry_after is not None:
-            wait = max(wait, timedelta(seconds=exc.retry_after))
+        if isinstance(exc, Retryable) and exc.retry_after is not None and exc.retry_after > 0:  # NaN is not
+            wait = max(wait, timedelta(seconds=min(exc.retry_after, MOST_RETRY_AFTER.total_seconds())))
         due_at = self._delivery.now() + wait
         self._recorder.write(
             lambda unit: unit.steps.retry_later(self._recorder.lease, self._seq, attempt, error, due_at, state=state)

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import contextvars
 import json
+import logging
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar, cast
+
+import structlog
 
 from hermes.clock import Clock
 from hermes.crash_points import CrashPoint, reach
@@ -23,14 +26,14 @@ from hermes.durable.command import Command
 from hermes.durable.command_step import CommandStep
 from hermes.durable.context import driving
 from hermes.durable.endings import Refused, Snooze
-from hermes.durable.failure import ForeignAwait, NeverAwaited, NotStorable, StepRefused, describe, rebuild
+from hermes.durable.failure import ForeignAwait, NeverAwaited, NotStorable, StepRefused, clean, describe, rebuild
 from hermes.durable.handles import ChildHandle, CommandHandle, DelayHandle, Handle
 from hermes.durable.outcome import Error, Left, Outcome, Value
 from hermes.durable.recorder import Recorder
 from hermes.durable.registry import Runnable
 from hermes.durable.settings import EngineSettings
 from hermes.errors import LeaseLost
-from hermes.model.run import NewRun, RunState
+from hermes.model.run import NewRun, RunError, RunState
 from hermes.model.step import LeasedRun, Step, StepKind, StepState
 from hermes.ports.runs import CancelAsked, NewStep, Pending
 
@@ -38,6 +41,8 @@ T = TypeVar("T")
 
 NO_STEP = 0
 """Number of a step that will never be made; real ones count from 1."""
+
+LONGEST_DELAY = timedelta(days=36_525)
 
 _CLINGING: list[Coroutine[Any, Any, Any]] = []
 
@@ -59,6 +64,13 @@ class Delivery:
         self.settings = settings
         self.steps: dict[int, Step] = {step.seq: step for step in leased.steps}
         self._clock = clock
+        self._log = structlog.get_logger("hermes.run").bind(
+            run_id=self.run.id,
+            claim_id=f"{self.run.id}/{leased.lease.fence}",
+            function=self.run.function,
+            poll_id=self.run.poll_id,
+            source_object_id=self.run.object_id,
+        )
         # What the database found due is due, even where this machine's clock is behind the one that decided.
         self._leased_at = leased.lease.until - settings.lease
         self._seq = 0
@@ -159,6 +171,8 @@ class Delivery:
         return handle
 
     def delay(self, wait: timedelta) -> DelayHandle:
+        if wait > LONGEST_DELAY:
+            raise ValueError(f"a delay of {wait.days:,} days: at most {LONGEST_DELAY.days:,}")
         seq = self._next(StepKind.delay, "delay")
         if seq != NO_STEP and seq not in self.steps:
             self._new.append(NewStep(seq, StepKind.delay, "delay", wait=max(wait, timedelta(0))))
@@ -308,7 +322,7 @@ class Delivery:
             until = max(value.until, self.now() + self.settings.tick)
             return self.recorder.write(
                 lambda unit: unit.endings.hibernate(
-                    self.recorder.lease, until, value.reason, pending=pending, what="snooze"
+                    self.recorder.lease, until, clean(value.reason), pending=pending, what="snooze"
                 )
             )
         try:
@@ -328,14 +342,30 @@ class Delivery:
         if delivery >= self.run.max_deliveries:
             return self._end(RunState.failed, error=error, spends_delivery=True, pending=pending)
         due_at = self.now() + backoff.DELIVERY.wait(delivery, self.run.id)
+        self._log.warning(
+            "delivery failed",
+            delivery=delivery,
+            error=f"{error.short_kind}: {error.message}",
+            due_at=due_at.isoformat(),
+        )
         return self.recorder.write(
             lambda unit: unit.endings.redeliver(self.recorder.lease, error, due_at, pending=pending)
         )
 
     def _end(self, state: RunState, **how: Any) -> None:
         how.setdefault("pending", self.take_pending())
+        if how.get("reason") is not None:
+            how["reason"] = clean(how["reason"])
         self.recorder.write(lambda unit: unit.endings.end(self.recorder.lease, state, **how))
         reach(CrashPoint.run_ended)
+        error: RunError | None = how.get("error")
+        self._log.log(
+            logging.WARNING if state in (RunState.failed, RunState.parked) else logging.INFO,
+            "run ended",
+            state=state.value,
+            reason=how.get("reason"),
+            error=f"{error.short_kind}: {error.message}" if error else None,
+        )
 
 
 def _is_over(step: Step, now: datetime) -> bool:

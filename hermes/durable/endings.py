@@ -23,6 +23,10 @@ class Snooze:
     until: datetime
     reason: str
 
+    def __post_init__(self) -> None:
+        if self.until.tzinfo is None:
+            raise ValueError("Snooze(until): give the time a zone, for example by starting from hermes.durable.now()")
+
 
 @dataclass(frozen=True, slots=True)
 class Found(Generic[T]):

@@ -47,7 +47,7 @@ def describe(exc: BaseException) -> RunError:
     trace = "".join(traceback.format_exception(exc))
     if len(trace) > MAX_TRACE:
         trace = f"{trace[: MAX_TRACE // 4]}\n[...]\n{trace[-MAX_TRACE * 3 // 4 :]}"
-    return RunError(_clean(kind)[:300], _clean(str(exc))[:MAX_MESSAGE], _clean(trace))
+    return RunError(clean(kind)[:300], clean(str(exc))[:MAX_MESSAGE], clean(trace))
 
 
 def rebuild(error: RunError) -> Exception:
@@ -73,6 +73,6 @@ def _original(kind: str) -> type[Exception] | None:
     return found if isinstance(found, type) and issubclass(found, Exception) else None
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
     """Without what a database refuses: NUL, lone surrogates."""
     return text.replace("\x00", "").encode("utf-8", "replace").decode("utf-8")

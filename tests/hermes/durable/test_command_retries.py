@@ -107,6 +107,23 @@ def test_retry_after_is_honoured_in_full(harness: EngineHarness) -> None:
     assert second - first >= timedelta(seconds=460)
 
 
+@pytest.mark.parametrize("asked", [0, -5, float("nan"), float("inf"), float("-inf"), 1e30])
+def test_an_odd_retry_after_harms_nobody(harness: EngineHarness, asked: float) -> None:
+    outside = harness.outside
+
+    @command(effect="none")
+    def limited() -> str:
+        if outside.happened("limited") == 1:
+            raise Retryable("slow down", retry_after=asked)
+        return "ok"
+
+    @function
+    async def job() -> str:
+        return await limited()
+
+    assert harness.finish(harness.enqueue(job), timedelta(days=60)).result == "ok"
+
+
 def test_retries_survive_a_restart_and_are_not_counted_anew(harness: EngineHarness) -> None:
     outside = harness.outside
 

@@ -146,6 +146,16 @@ def test_a_delay_of_nothing_passes_at_once(harness: EngineHarness, length: timed
     assert harness.get(run_id).result == "done"
 
 
+def test_a_delay_beyond_all_calendars_is_refused_where_it_is_asked_for(harness: EngineHarness) -> None:
+    @function
+    async def job() -> None:
+        await delay(timedelta.max)
+
+    run = harness.finish(harness.enqueue(job, new={"max_deliveries": 1}))
+    assert run.error is not None
+    assert "at most 36,525" in run.error.message
+
+
 def test_thousands_sleep_in_rows_and_no_more_threads(tmp_path) -> None:  # type: ignore[no-untyped-def]
     """With real threads: 2,000 sleepers and 4 slots; what is ready is not kept waiting by them."""
     from sqlmodel import SQLModel

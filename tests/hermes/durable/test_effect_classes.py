@@ -65,6 +65,12 @@ def test_keyed_parks_when_its_key_is_too_old(harness: EngineHarness) -> None:
     assert "may have happened" in (run.reason or "")
     assert outside.count("pay") == 1
 
+    with harness.database.write() as unit:
+        assert unit.runs.resume(run_id) is Resumed.needs_decision
+        assert unit.runs.resume(run_id, decision=Decision.again) is Resumed.resumed
+    assert harness.finish(run_id).result == "paid"
+    assert outside.count("pay") == 2
+
 
 def test_every_unknown_attempt_counts(harness: EngineHarness) -> None:
     """A command that is never answered does not go on for ever."""

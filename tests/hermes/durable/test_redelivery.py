@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -238,6 +238,11 @@ def test_a_snooze_into_the_past_does_not_turn_in_circles(harness: EngineHarness)
     harness.enqueue(job)
     harness.worker.run_due()
     assert outside.count("delivery") == 1
+
+
+def test_a_snooze_needs_a_zone() -> None:
+    with pytest.raises(ValueError, match="zone"):
+        Snooze(datetime(2026, 1, 1), "tomorrow")  # noqa: DTZ001
 
 
 @pytest.mark.parametrize("leave", [SystemExit, KeyboardInterrupt, GeneratorExit])

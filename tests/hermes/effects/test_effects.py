@@ -228,6 +228,28 @@ def test_cancelling_a_function_cancels_the_effect_it_waits_for_unless_another_wa
     assert child.state is RunState.cancelled
 
 
+def test_cancelling_a_function_stops_the_retries_of_an_effect_in_flight(harness: EngineHarness) -> None:
+    outside = harness.outside
+
+    @command(retries=5)
+    def notify() -> None:
+        outside.happened("notify")
+        with harness.database.write() as unit:
+            unit.runs.cancel(run_id, "people win")
+        raise ConnectionError("down")
+
+    @function
+    async def job() -> None:
+        await perform(Effect.of(notify, "effect|x"))
+
+    run_id = harness.enqueue(job)
+    assert harness.finish(run_id).state is RunState.cancelled
+    with harness.database.read() as unit:
+        (child,) = unit.runs.children(run_id)
+    assert harness.finish(child.id).state is RunState.cancelled
+    assert outside.count("notify") == 1
+
+
 def test_changed_keys_are_a_difference_from_the_record(harness: EngineHarness) -> None:
     key = ["effect|a"]
 
