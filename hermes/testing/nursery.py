@@ -134,7 +134,7 @@ class Nursery:
 # -- the parent
 
 
-def _hermes(config: str, roles: Sequence[str]) -> int:
+def _hermes(config: str, roles: Sequence[str], desk_threads: int = 2) -> int:
     """A Hermes process: what `hermes-poll up --role ...` does."""
     from hermes.app import App
     from hermes.process import Process, Role
@@ -144,7 +144,7 @@ def _hermes(config: str, roles: Sequence[str]) -> int:
     app = App.load(Path(config))
     app.configure_logs()
     app.upgrade()
-    process = Process(app, frozenset(Role(role) for role in roles))
+    process = Process(app, frozenset(Role(role) for role in roles), desk_threads=desk_threads)
     process.start()
     over.wait()
     process.stop()

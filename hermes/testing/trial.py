@@ -128,14 +128,20 @@ class Trial:
         return self
 
     def up(
-        self, roles: Sequence[str] = BOTH, *, crash: str = "", log: Path | None = None, task: str = "hermes", **env: str
+        self,
+        roles: Sequence[str] = BOTH,
+        *,
+        crash: str = "",
+        log: Path | None = None,
+        task: str = "hermes",
+        **options: Any,
     ) -> Started:
         """A Hermes process. `crash` as HERMES_CRASH_POINTS, `log` as HERMES_CRASH_LOG."""
+        env = {"HERMES_CRASH_POINTS": crash}
         if log is not None:
             env["HERMES_CRASH_LOG"] = str(log)
-        env["HERMES_CRASH_POINTS"] = crash
         name = "-".join(["hermes", *(role[0] for role in roles), *([crash] if crash else [])])
-        process = self._start(name, task, env, config=str(self.config), roles=list(roles))
+        process = self._start(name, task, env, config=str(self.config), roles=list(roles), **options)
         self.processes.append(process)
         return process
 

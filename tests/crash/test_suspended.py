@@ -25,7 +25,7 @@ def stops_at(make: Make, point: str) -> tuple[Trial, Started, str]:
     for _ in range(5):
         trial = make(args={"sleep_seconds": 0.1})
         log = trial.folder / "points.log"
-        zombie = trial.up(crash=f"{point}:1:stop", log=log)
+        zombie = trial.up(crash=f"{point}:1:stop", log=log, desk_threads=1)
         if point not in ("A1", "A2"):
             eventually("it knows to be alone", lambda trial=trial: trial.rows(EXCLUSIVE))
         (card,) = trial.add_cards("A card")

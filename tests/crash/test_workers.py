@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -135,3 +139,26 @@ def test_W14_A21_a_card_that_kills_every_process_is_parked_and_the_others_go_on(
     assert {entry.body["card"] for entry in here.log()} == set(good)
     assert all(entry.changed or entry.key in {e.key for e in here.log() if e.changed} for entry in here.log())
     assert ends_well(process)
+
+
+def test_the_command_itself_killed_and_started_again(trial: Make) -> None:
+    """`hermes-poll up` as an operator runs it, not forked from a warm parent"""
+    here = trial("five_effects", claim={"max_concurrent": 4})
+    cards = here.add_cards(*(f"card {number}" for number in range(6)))
+    command = [Path(sys.executable).with_name("hermes-poll"), "--config", here.config, "up"]
+    command += ["--role", "scheduler", "--role", "worker"]
+
+    def start() -> subprocess.Popen[bytes]:
+        with open(here.folder / "out" / "command.log", "ab") as output:
+            return subprocess.Popen(command, stdout=output, stderr=output, env=dict(os.environ))
+
+    with start() as first:
+        eventually("some effects have been made", lambda: len(here.log()) > 5, 60)
+        first.kill()
+    with start() as second:
+        try:
+            here.wait_quiet(cards, 90)
+        finally:
+            second.send_signal(signal.SIGTERM)
+        assert second.wait(45) == 0
+    assert problems(here, cards, effects=5) == []
