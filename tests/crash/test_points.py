@@ -91,8 +91,7 @@ def test_a_claim_that_was_logged_but_never_sent_is_made_again(trial: Make) -> No
     assert len(claims_of(here, card)) == 1
 
 
-@pytest.mark.always
-@pytest.mark.parametrize("late", [1.0, 2.7])
+@pytest.mark.parametrize("late", [1.0, pytest.param(2.7, marks=pytest.mark.always)])
 def test_a_claim_that_lands_after_its_maker_died_is_found_and_kept(trial: Make, late: float) -> None:
     """A4, the ghost: it lands within Z = 3 s, nobody writes the page before, and its RunId is the one that runs"""
     here = trial()
@@ -242,6 +241,22 @@ def test_a_delay_outlives_the_process_that_armed_it(trial: Make) -> None:
     continues(here, card)
     assert here.run_of(card)["take_overs"] == 0
     assert [len(sent(here, place)) for place in (1, 2)] == [1, 1]
+
+
+def test_a_query_that_lags_behind_for_ever_asks_for_nothing_again(trial: Make) -> None:
+    """B8 between real processes: every query shows the card in Todo, and a GET decides"""
+    here = trial(args={"sleep_seconds": 0.1})
+    (card,) = here.add_cards("A card")
+    here.fault(kind="query", route="POST /v1/data_sources/{data_source_id}/query", stale=[card], times=-1)
+    processes = [here.up(), here.up()]
+    eventually("it is complete", lambda: here.card(card)["Status"] == "Complete", 40)
+    asked = len(here.hermes_calls())
+    eventually("it has been asked for ten times more", lambda: len(here.hermes_calls()) > asked + 10, 60)
+    here.clear_faults()
+    here.wait_quiet([card], 30)
+    assert problems(here, [card], effects=2) == []
+    assert len(claims_of(here, card)) == 1
+    assert [stops(process) for process in processes] == [0, 0]
 
 
 # -- done, and not yet shown
