@@ -3,17 +3,21 @@
 First the calls a card costs when nothing fails, counted by the board. Then the storm: processes on one database, two of
 them killed with SIGKILL every second and started again at once, and beside that, processes that kill themselves at a
 named crash point, until every point was hit. Then quiet, and every card, effect, claim and timer is checked from the
-outside. Exit code 0 when all held. The seed decides whom to kill, when, and where; which instruction a random kill
-meets is the machine's business.
+outside. Last, each row of the failure catalogue by itself (`HERMES_CRASH=all pytest tests/crash`).
+
+Exit code 0 when all held. The seed decides whom to kill, when, and where; which instruction a random kill meets is the
+machine's business.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -243,6 +247,14 @@ def _report(raging: Storm, trial: Trial, cards: list[str]) -> None:
     say(f"  cards: {dict(shown)} of {len(cards)}")
 
 
+def rows() -> list[str]:
+    """Each row of the catalogue as a test of its own."""
+    say("\nRows of the failure catalogue, one test each")
+    command = [sys.executable, "-m", "pytest", "-q", "--no-header", str(Path(__file__).parent)]
+    ended = subprocess.run(command, env={**os.environ, "HERMES_CRASH": "all"}, check=False)
+    return [f"pytest ended with {ended.returncode}"] if ended.returncode else []
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="The long crash campaign of Hermes.")
     parser.add_argument("--seed", type=int, default=None, help="decides whom to kill, when and where; printed")
@@ -251,7 +263,7 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=4)
     parser.add_argument("--concurrent", type=int, default=40, help="claim.max_concurrent of the poll")
     parser.add_argument("--patience", type=float, default=300.0, help="seconds for things to become quiet")
-    parser.add_argument("--only", choices=("calls", "storm"), default=None)
+    parser.add_argument("--only", choices=("calls", "storm", "rows"), default=None)
     parser.add_argument("--keep", action="store_true", help="keep the folder also when all is well")
     options = parser.parse_args()
     if options.seed is None:
@@ -266,6 +278,8 @@ def main() -> int:
             found += storm(folder, nursery, options)
     finally:
         nursery.close()
+    if options.only in (None, "rows"):
+        found += rows()
     for problem in found[:50]:
         say(f"PROBLEM {problem}")
     if found:
