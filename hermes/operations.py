@@ -229,14 +229,28 @@ def resume_run(
     """Continue a failed, parked or cancelled run under its key. A card's run waits until its card is claimed again; a
     run that is awaited by a card's run brings that one along. Raises NotPossible when the card has gone on without."""
     with app.store.write() as uow:
+        parked = _parked_above(uow, run_id)
         resumed = uow.runs.resume(
             run_id, held=_holds_card(uow, run_id), decision=decision, result_json=result_json, by=by
         )
         if resumed is Resumed.resumed:
             _claim_again(uow, run_id)
-            for parent in uow.survey.awaiting(run_id):
+            for parent in parked:
                 _claim_again(uow, parent)
     return resumed
+
+
+def _parked_above(uow: UnitOfWork, run_id: str) -> list[str]:
+    """Runs that are parked because this one is: those that await it, those that await them, and so on."""
+    found: list[str] = []
+    looking = [run_id]
+    while looking:
+        for parent in uow.survey.awaiting(looking.pop()):
+            run = uow.runs.get(parent)
+            if run is not None and run.state is RunState.parked and parent not in found:
+                found.append(parent)
+                looking.append(parent)
+    return found
 
 
 def _holds_card(uow: UnitOfWork, run_id: str) -> bool:

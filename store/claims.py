@@ -91,11 +91,11 @@ class ClaimStatements:
                 .values(hint_at=hint_at)
             )
 
-    def reopen(self, hold: CardHold, card: Card, snapshot: Mapping[str, JSON]) -> None:
+    def reopen(self, hold: CardHold, card: Card, snapshot: Mapping[str, JSON], *, wanted: bool = True) -> None:
         self.let_go(
             hold,
             due_at=None,
-            state=ClaimState.candidate,
+            state=ClaimState.candidate if wanted else ClaimState.idle,
             hint_at=self._now,
             run_id=None,
             shown={},
@@ -197,10 +197,13 @@ class ClaimStatements:
 
     def _generation(self, card_id: str) -> int:
         """The highest on any board: a page that was moved from one to another keeps its id, and keys hold no board."""
-        boards = select(col(BoardRow.board)).scalar_subquery()
-        return self._connection.execute(
-            select(func.max(col(CardRow.generation))).where(col(CardRow.board).in_(boards), col(CardRow.card_id) == card_id)
+        boards = select(col(BoardRow.board))  # so that the key of the table finds the rows
+        found: int = self._connection.execute(
+            select(func.max(col(CardRow.generation))).where(
+                col(CardRow.board).in_(boards), col(CardRow.card_id) == card_id
+            )
         ).scalar_one()
+        return found
 
     def any_due(self, boards: Sequence[str]) -> bool:
         return self._connection.execute(self._due(boards)).one_or_none() is not None

@@ -15,7 +15,7 @@ import structlog
 from hermes.claim.claiming import claim, recover, settle
 from hermes.claim.finish import finish, review
 from hermes.claim.offers import TakenIn, ask
-from hermes.claim.retry import give_up, reclaim, show_retry
+from hermes.claim.retry import GIVING_BACK, give_up, never_in_todo, reclaim, show_retry
 from hermes.claim.upkeep import keep
 from hermes.claim.work import ClaimingPoll, Work, hold_end
 from hermes.clock import Clock
@@ -54,11 +54,13 @@ class Desk:
         self._identity = identity
         self._clock = clock
         self._asking = threading.Lock()
+        self._ask_after: dict[str, float] = {}
+        """Boot seconds by board: not before, because it has just not answered."""
         self._log = structlog.get_logger("hermes.claim")
 
     def ask(self, board: TaskBoard) -> TakenIn:
         """Query the board once for all its polls. Raises what the board raises."""
-        polls = {poll_id: poll for poll_id, poll in self._active_polls().items() if poll.board == board.key}
+        polls = {poll_id: poll for poll_id, poll in self._polls().items() if poll.board == board.key}
         return ask(self._store, board, polls, self._identity)
 
     def _active_polls(self) -> dict[str, ClaimingPoll]:
@@ -73,27 +75,33 @@ class Desk:
 
     def close(self, limit: int = 10_000) -> None:
         """Before the process ends: show what has ended, and give back to Todo what nobody works on. Cards that sleep
-        stay claimed; a card that another process takes up meanwhile is left to it."""
+        stay claimed, and so do those of shared boards; a card that another process takes up meanwhile is left to it."""
         for _ in range(limit):
             if not self.look_once():
                 break
+        policies = {poll_id: poll.policy for poll_id, poll in self._polls().items()}
         for board in self._boards().values():
             with self._store.read() as uow:
                 claimed = uow.claims.list(states=[ClaimState.claimed], board=board.key)
                 runs = {card.card_id: uow.runs.get(card.run_id) for card in claimed if card.run_id}
                 now = uow.now
             for card_id, run in runs.items():
-                if run is None or run.state not in (RunState.ready, RunState.waiting):
+                if run is None or run.held or run.state not in (RunState.ready, RunState.waiting):
                     continue
                 if run.due_at is None or run.due_at > now + SOON:
+                    continue
+                if never_in_todo(run, policies.get(run.poll_id or "")):
                     continue
                 with self._store.write() as uow:
                     if not uow.runs.hold(run.id, "nobody works on it: its process was stopped"):
                         continue  # another process has taken it up
+                    uow.claims.run_changed(run.id)  # due, should this be interrupted
                     hold = uow.claims.hold_one(board.key, card_id, self._identity.boot_id, hold_end(board, uow.now))
                     if hold is None:
                         uow.runs.release_hold(run.id)
                         continue
+                    hold = replace(hold, shown={**hold.shown, GIVING_BACK: True})
+                    uow.claims.update(hold, shown=hold.shown)
                 self._guarded(self._work(hold, board), partial(give_up, run=run))
 
     # -- looks
@@ -122,6 +130,7 @@ class Desk:
             board=board,
             policy=poll.policy if poll else ClaimPolicy(hold.poll_id, ""),
             action=poll.action if poll else None,
+            wants=poll.wants if poll else None,
             identity=self._identity,
             clock=self._clock,
             log=log,
@@ -198,7 +207,7 @@ class Desk:
             return False
         with self._store.read() as uow:
             state = uow.claims.board(board.key)
-            hint = uow.claims.newest_hint(policy.poll_id)
+            hint = uow.claims.newest_hint(policy.poll_id, board.key)
             if state.stopped_reason or state.problem or hint is None:
                 return False
             if uow.places.free_places(policy.poll_id) == 0 or uow.claims.open_count(policy.poll_id) >= policy.max_open:
@@ -222,12 +231,25 @@ class Desk:
                 state = uow.claims.board(board.key)
                 if state.answered_at != seen.answered_at and _fresh(state, uow.now, board):
                     return True
+            if self._clock.boot_seconds() < self._ask_after.get(board.key, 0.0):
+                return False
             try:
                 self.ask(board)
             except SourceError as error:
                 self._log.warning("cannot refresh candidates", board=board.key, error=str(error))
+                self._ask_later(board, error)
                 return False
             return True
+
+    def _ask_later(self, board: TaskBoard, error: SourceError) -> None:
+        """A desk ticks every second or so: a board that does not answer is asked more rarely, and one that only a
+        person can cure by its polls alone."""
+        asked_for = (error.retry_after or 0.0) if isinstance(error, Retryable) else 0.0
+        wait = max(asked_for, board.times.hint_age.total_seconds() / 2)
+        self._ask_after[board.key] = self._clock.boot_seconds() + wait
+        if isinstance(error, Fatal):
+            with self._store.write() as uow:
+                uow.claims.note_board(board.key, problem=str(error), problem_at=uow.now)
 
     def _reserve(self, policy: ClaimPolicy, board: TaskBoard) -> tuple[CardHold | None, bool]:
         run_id = uuid.uuid4().hex
@@ -240,6 +262,7 @@ class Desk:
             if not uow.places.take_place(policy.poll_id, run_id, hold_end(board, uow.now)):
                 return None, False
             hold = uow.claims.reserve(
+                board.key,
                 policy.poll_id,
                 run_id,
                 self._identity.boot_id,
@@ -279,7 +302,13 @@ def _look_at_claimed(work: Work) -> None:
         work.let_go(due_in=None, state=ClaimState.done, note="its run is no longer in the database")
     elif run.state.final:
         finish(work, run)
-    elif run.state is RunState.ready and run.held:
+    elif run.held and never_in_todo(run, work.policy):
+        with work.store.write() as uow:
+            uow.runs.release_hold(run.id)
+            uow.claims.let_go(work.hold, due_at=uow.now)
+    elif run.held and (run.state is RunState.waiting or work.hold.shown.get(GIVING_BACK)):
+        give_up(work, run)
+    elif run.held:
         show_retry(work, run)
     else:
         keep(work, run)
@@ -299,5 +328,5 @@ def _fresh(state: BoardState, now: datetime, board: TaskBoard) -> bool:
 def _backoff(failures: int, conflict: bool) -> timedelta:
     """Full jitter, doubling: from one second, or a tenth for conflicts, which clear quickly."""
     first = 0.1 if conflict and failures < 3 else 1.0
-    ceiling = min(first * 2**failures, SLOWEST.total_seconds())
+    ceiling = min(first * 2 ** min(failures, 16), SLOWEST.total_seconds())
     return timedelta(seconds=ceiling * (0.5 + random.random() / 2))  # noqa: S311 -- spreading, not secrecy

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from hermes.claim.endings import Shown, ending
 from hermes.claim.people import explained
 from hermes.claim.start import card_input, snapshot
@@ -51,11 +53,16 @@ def finish(work: Work, run: Run) -> None:
 
 
 def review(work: Work) -> None:
-    """A query showed a card in Todo that we had finished with: only a GET may ask for it again."""
+    """A query showed a card in Todo that we had finished with: only a GET may ask for it again. Or one that was gone is
+    back as it was."""
     card = work.board.read(work.hold.card_id)
     run = work.run()
+    as_it_was = card.status is CardStatus.in_progress and card.run_id == work.hold.run_id
     if card.in_trash:
         _close(work, ClaimState.gone, "the card was put in the trash")
+    elif work.hold.state is ClaimState.gone and as_it_was:
+        # Its claim was under way, or its run is over and nobody has seen how.
+        work.let_go(due_in=timedelta(0), state=ClaimState.claimed if run else ClaimState.claiming, note="it is back")
     elif card.status is not CardStatus.todo:
         work.let_go(due_in=None, state=ClaimState.done)
     elif run is not None and _late_write_of_ours(work, card):
@@ -66,7 +73,10 @@ def review(work: Work) -> None:
 
 def ask_again(work: Work, run: Run | None, card: Card) -> None:
     """A person put it back to Todo: a parked run goes on under its key, anything else starts as a new generation."""
-    if run is not None and run.state is RunState.parked and card.run_id == run.id:
+    # On a shared board another installation may have done it since, under its RunId; elsewhere a RunId that differs
+    # was written or cleared by a person, and must not cost the key.
+    ours = not work.policy.shared or (run is not None and card.run_id in (None, run.id))
+    if run is not None and run.state is RunState.parked and ours:
         with work.store.write() as uow:
             uow.runs.resume(run.id, decision=Decision.again, held=True, by="the board")
             uow.claims.let_go(
@@ -81,7 +91,7 @@ def ask_again(work: Work, run: Run | None, card: Card) -> None:
         return
     asked = card_input(card, body="", generation=work.hold.generation + 1, board=work.hold.board)
     with work.store.write() as uow:
-        uow.claims.reopen(work.hold, card, snapshot(asked))
+        uow.claims.reopen(work.hold, card, snapshot(asked), wanted=work.wanted(card))
     work.log.info("asked for again by a person", generation=work.hold.generation + 1)
 
 

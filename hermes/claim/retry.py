@@ -14,11 +14,19 @@ from hermes.claim.work import Work
 from hermes.claim.writing import write_card, write_text
 from hermes.crash_points import CrashPoint, reach
 from hermes.model.card import Card, CardStatus, CardValues
-from hermes.model.claim import ClaimState, WriteKind
+from hermes.model.claim import ClaimPolicy, ClaimState, WriteKind
 from hermes.model.run import Run
 
 RESUMABLE = frozenset({CardStatus.todo, CardStatus.failed, CardStatus.attention})
 """Where a card may stand whose run a person has resumed: we had left it as Failed."""
+
+GIVING_BACK = "giving_back"
+"""In `CardHold.shown`: the claim of a stopping process is on its way back to Todo."""
+
+
+def never_in_todo(run: Run, policy: ClaimPolicy | None) -> bool:
+    """A started card of a shared board keeps its claim: in Todo another installation would start it too."""
+    return not run.hold_on_redelivery or (policy is not None and policy.shared)
 
 
 def show_retry(work: Work, run: Run) -> None:
@@ -40,6 +48,7 @@ def show_retry(work: Work, run: Run) -> None:
             ),
         )
     count = work.hold.retry_count + 1
+    log_id = None
     if not already:
         values = CardValues(
             status=CardStatus.todo,
@@ -48,10 +57,10 @@ def show_retry(work: Work, run: Run) -> None:
             claimed_by=None,
             claim_expires_at=None,
         )
-        written = write_card(work, WriteKind.retry, values)
-        with work.store.write() as uow:
-            uow.claims.log_outcome(written.log_id, "applied")
+        log_id = write_card(work, WriteKind.retry, values).log_id
     with work.store.write() as uow:
+        if log_id is not None:
+            uow.claims.log_outcome(log_id, "applied")
         uow.claims.let_go(
             work.hold,
             due_at=run.due_at or uow.now,
@@ -66,20 +75,23 @@ def show_retry(work: Work, run: Run) -> None:
 
 
 def give_up(work: Work, run: Run) -> None:
-    """The last process stops and nobody drives this run, which is held: the card waits in Todo, no attempt counted."""
+    """The last process stops and nobody drives this run, which is held: the card waits in Todo, no attempt counted.
+    Begun again by the next process where it was interrupted; whose hand a move was is then for `reclaim` to say."""
     card = work.board.read(work.hold.card_id)
+    log_id = None
     if moved(card, CardStatus.in_progress) is None:
         values = CardValues(status=CardStatus.todo, claimed_by=None, claim_expires_at=None)
-        written = write_card(work, WriteKind.release, values)
-        with work.store.write() as uow:
-            uow.claims.log_outcome(written.log_id, "applied")
+        log_id = write_card(work, WriteKind.release, values).log_id
     with work.store.write() as uow:
+        if log_id is not None:
+            uow.claims.log_outcome(log_id, "applied")
         uow.claims.let_go(
             work.hold,
             due_at=uow.now,
             state=ClaimState.backoff,
             board_expires_at=None,
             settled_at=uow.now,
+            shown={},
             note="given back when its process was stopped",
             verify=False,
             failures=0,
@@ -154,5 +166,5 @@ def _start_afresh(work: Work, run: Run, card: Card) -> None:
     with work.store.write() as uow:
         uow.runs.cancel(run.id, "its text was edited while it waited: it starts afresh with the new text")
         uow.places.release_place(run.id)
-        uow.claims.reopen(work.hold, card, snapshot(asked))
+        uow.claims.reopen(work.hold, card, snapshot(asked), wanted=work.wanted(card))
     work.log.info("edited while it waited", run_id=run.id, decision="new generation")

@@ -10,6 +10,7 @@ from typing import Any
 from structlog.typing import FilteringBoundLogger
 
 from hermes.clock import Clock
+from hermes.errors import HermesError
 from hermes.model.card import Card, CardStatus
 from hermes.model.claim import CardHold, ClaimPolicy, ClaimState
 from hermes.model.installation import Identity
@@ -45,6 +46,8 @@ class Work:
     clock: Clock
     log: FilteringBoundLogger
     hold: CardHold
+    wants: Callable[[Card, datetime], bool] | None = None
+    """The poll's filter."""
     shown: dict[str, JSON] = field(default_factory=dict)
     """Working copy of `hold.shown`."""
 
@@ -57,6 +60,13 @@ class Work:
             return None
         with self.store.read() as uow:
             return uow.runs.get(self.hold.run_id)
+
+    def wanted(self, card: Card) -> bool:
+        """Whether the poll would have it now. If not, another query may find one that does."""
+        try:
+            return self.wants is not None and self.wants(card, self.clock.now())
+        except HermesError:
+            return False
 
     def let_go(self, *, due_in: timedelta | None, **changes: Any) -> None:
         """End the hold; look again after `due_in`, or not before somebody asks."""

@@ -42,8 +42,8 @@ class ClaimStatements(Protocol):
         """The same for candidates that stand as they stood: in one statement."""
         ...
 
-    def reopen(self, hold: CardHold, card: Card, snapshot: Mapping[str, JSON]) -> None:
-        """A done or gone card was asked for again by a person: a candidate of the next generation."""
+    def reopen(self, hold: CardHold, card: Card, snapshot: Mapping[str, JSON], *, wanted: bool = True) -> None:
+        """A done or gone card was asked for again by a person: a candidate of the next generation, if it is wanted."""
         ...
 
     def withdraw_unseen(self, board: str, queried_at: datetime) -> int:
