@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 
 from hermes.claim import ClaimingPoll, Desk
 from hermes.model.card import CardStatus
 from hermes.model.claim import ClaimState
-from hermes.model.run import RunState
+from hermes.model.run import NewRun, RunKind, RunState
+from hermes.operations import resume_run
+from hermes.ports.runs import Resumed
 from sources.notion.init import create_board
 from tests.hermes.claim.conftest import TIMES, Act
 from tests.hermes.claim.test_interrupted import HOLD, PATCH, WAIT_OUT, Died, die_at
@@ -258,3 +261,30 @@ def test_a_desk_does_not_ask_at_every_tick_a_board_that_does_not_answer(team, he
     team.clock.advance(timedelta(minutes=1))
     hermes.poll()
     assert len(hermes.lease()) == 1
+
+
+def test_a_run_two_levels_below_a_card_brings_the_card_along_when_it_is_resumed(team, hermes) -> None:
+    card_id = team.add()
+    hermes.poll()
+    leased = hermes.lease()[0]
+    ids = [leased.run.id]
+    for level in ("child", "grandchild"):
+        new = NewRun(key=level, kind=RunKind.function, function="work", args={})
+        with hermes.store.write() as uow:
+            uow.steps.start_child(leased.lease, 1, "work", new)
+        leased = hermes.lease()[0]
+        ids.append(leased.run.id)
+    for reason in ("look at me", "below", "below"):
+        hermes.end(leased, RunState.parked, reason=reason)
+        leased = next(iter(hermes.lease()), leased)
+    hermes.desk.tick()
+    assert hermes.run_of(card_id).state is RunState.parked
+    app = SimpleNamespace(store=hermes.store)
+    assert resume_run(app, ids[-1], by="test") is Resumed.resumed
+    assert hermes.run_of(card_id).held, "not before its card is claimed again"
+    hermes.desk.tick()
+    assert team.status(card_id) is CardStatus.in_progress
+    for _ in range(3):
+        hermes.work()
+    hermes.desk.tick()
+    assert team.status(card_id) is CardStatus.complete
