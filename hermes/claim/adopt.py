@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 import structlog
 
-from hermes.claim.offers import strange_claim
+from hermes.claim.offers import copied_claims, strange_claim
 from hermes.claim.start import card_input, snapshot
 from hermes.claim.work import Work, hold_end
 from hermes.claim.writing import write_card
@@ -61,11 +61,12 @@ def foreign_claims(store: ClaimStore, board: TaskBoard, identity: Identity, *, s
     cards = board.open_cards()
     with store.read() as uow:
         records = uow.claims.records(board.key, [card.id for card in cards])
+        copied = copied_claims(uow, cards, records, identity)
     found = []
     for card in cards:
         record = records.get(card.id)
         reason = strange_claim(card, record, identity, asked_at)
-        if reason is None or _owned(record):
+        if reason is None or card.id in copied or _owned(record):
             continue
         live = card.claim_expires_at is None or card.claim_expires_at > asked_at
         if not (shared and live):

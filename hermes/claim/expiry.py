@@ -29,5 +29,12 @@ def must_extend(run: Run, now: datetime, lease: timedelta, shown: datetime | Non
     return shown is None or shown < busy_until(run, now) + lease / 3
 
 
+def believed(shown: datetime | None, now: datetime, lease: timedelta) -> datetime:
+    """When a claim just made expires, by what the board shows of it. People can write there too: nothing beyond what
+    we would have written is believed, nor anything before now."""
+    ours = round_up_to_minute(now + lease)
+    return ours if shown is None else min(max(shown, now), ours)
+
+
 def next_look(shown: datetime, lease: timedelta) -> datetime:
     return shown - lease / 3

@@ -97,7 +97,7 @@ def take_in(
         in_progress = {card.id for card in cards if card.status is CardStatus.in_progress and not _renamed(card)}
         uow.claims.verify_unseen(board.key, asked_at, in_progress)
         taken.refused.extend(
-            f"{short(card.title or card.id)}: it carries the claim of another card of ours (copied?) and nobody works on it"
+            f"{short(card.title or card.id)}: it carries another card's claim (copied?) and nobody works on it"
             for card in cards
             if card.id in copied and card.id not in records
         )
@@ -174,9 +174,7 @@ def _stranger(
     copied: Collection[str],
 ) -> str | None:
     """Why claiming must stop."""
-    reasons = (
-        strange_claim(card, records.get(card.id), identity, asked_at) for card in cards if card.id not in copied
-    )
+    reasons = (strange_claim(card, records.get(card.id), identity, asked_at) for card in cards if card.id not in copied)
     return next((reason for reason in reasons if reason is not None), None)
 
 
@@ -188,8 +186,8 @@ def strange_claim(card: Card, record: CardHold | None, identity: Identity, asked
     by = installation_of(card.claimed_by)
     if by != identity.installation:
         return (
-            f"another installation ({short(by or '')}) holds the card {short(card.title or card.id)!r}. Stop it, or set "
-            "`mode: shared` for this board in every installation; then: hermes-poll board adopt"
+            f"another installation ({short(by or '')}) holds the card {short(card.title or card.id)!r}. Stop it, or "
+            "set `mode: shared` for this board in every installation; then: hermes-poll board adopt"
         )
     if record is None or _forgotten(record, card, asked_at):
         return (

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from hermes.claim.claiming import claim_values
 from hermes.claim.endings import why_again
-from hermes.claim.expiry import next_look
+from hermes.claim.expiry import believed, next_look
 from hermes.claim.finish import finish
 from hermes.claim.people import moved
 from hermes.claim.start import card_input, snapshot
@@ -135,7 +135,7 @@ def reclaim(work: Work) -> None:
     with work.store.write() as uow:
         if log_id is not None:
             uow.claims.log_outcome(log_id, "applied")
-        expires_at = card.claim_expires_at or now + work.policy.lease
+        expires_at = believed(card.claim_expires_at, now, work.policy.lease)
         uow.claims.let_go(
             work.hold,
             due_at=next_look(expires_at, work.policy.lease),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from hermes.claim.expiry import next_look, round_up_to_minute
+from hermes.claim.expiry import believed, next_look
 from hermes.claim.work import Work
 from hermes.claim.writing import write_card
 from hermes.crash_points import CrashPoint, reach
@@ -52,7 +52,7 @@ def start(work: Work, card: Card, log_id: int | None) -> None:
     with work.store.write() as uow:
         if log_id is not None:
             uow.claims.log_outcome(log_id, "applied")
-        expires_at = card.claim_expires_at or round_up_to_minute(uow.now + policy.lease)
+        expires_at = believed(card.claim_expires_at, uow.now, policy.lease)
         uow.claims.let_go(
             hold,
             due_at=next_look(expires_at, policy.lease),

@@ -8,6 +8,7 @@ from hermes.claim.work import Work
 from hermes.claim.writing import write_card, write_text
 from hermes.model.card import Card, CardStatus, CardValues
 from hermes.model.claim import WriteKind
+from hermes.model.installation import names_installation
 from hermes.model.run import Run, RunState
 
 
@@ -38,13 +39,13 @@ def _observe(work: Work, run: Run, card: Card) -> bool:
     if what is None:
         if card.text_hash != work.hold.text_hash:
             _comment_on_edit(work, run, card)
-        if card.run_id not in (None, run.id) or card.claimed_by is None:
-            _reassert(work, run)
+        if card.run_id not in (None, run.id) or not names_installation(card.claimed_by):
+            _reassert(work, run, card)
         return True
     with work.store.read() as uow:
         log = uow.claims.log_of(work.hold.board, work.hold.card_id)
     if not card.in_trash and explained(card.status, log, work.hold.settled_at, work.board.times.wait_out):
-        _reassert(work, run)  # one of our own writes landed late
+        _reassert(work, run, card)  # one of our own writes landed late
         return True
     with work.store.write() as uow:
         uow.runs.cancel(run.id, what)
@@ -54,9 +55,12 @@ def _observe(work: Work, run: Run, card: Card) -> bool:
     return False
 
 
-def _reassert(work: Work, run: Run) -> None:
-    """Somebody wrote over our claim; our database decides."""
-    values = CardValues(status=CardStatus.in_progress, claimed_by=work.identity.claimed_by, run_id=run.id)
+def _reassert(work: Work, run: Run, card: Card) -> None:
+    """Somebody wrote over our claim; our database decides. A status that is right is not written: a person may be
+    moving the card at this moment."""
+    values = CardValues(claimed_by=work.identity.claimed_by, run_id=run.id)
+    if card.status is not CardStatus.in_progress:
+        values["status"] = CardStatus.in_progress
     written = write_card(work, WriteKind.extend, values)
     with work.store.write() as uow:
         uow.claims.log_outcome(written.log_id, "applied")

@@ -16,6 +16,12 @@ class Identity:
         return f"hermes/{self.installation}:{self.boot_id}"
 
 
+def names_installation(claimed_by: str | None) -> bool:
+    """Whether a ClaimedBy value has the form that installations write. Anything else is the word of a person."""
+    name = (claimed_by or "").strip()
+    return name.startswith("hermes/") and ":" in name
+
+
 def installation_of(claimed_by: str | None) -> str | None:
     """The installation named in a ClaimedBy value; the whole value for names that are not ours to parse; None if empty.
 
@@ -23,6 +29,6 @@ def installation_of(claimed_by: str | None) -> str | None:
     if claimed_by is None or not claimed_by.strip():
         return None
     name = claimed_by.strip()
-    if name.startswith("hermes/") and ":" in name:
+    if names_installation(name):
         return name.removeprefix("hermes/").rsplit(":", 1)[0]
     return name

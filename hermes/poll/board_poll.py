@@ -42,7 +42,7 @@ class BoardPoll:
         notes = []
         if taken.refused:
             shown = "; ".join(taken.refused[:3])
-            notes.append(f"{len(taken.refused)} card(s) could not be judged: {shown}")
+            notes.append(f"{len(taken.refused)} card(s) left alone: {shown}")
         if taken.incomplete:
             notes.append(taken.incomplete)
         with self._store.read() as uow:

@@ -12,12 +12,14 @@ from hermes.errors import Misconfigured, Skippable
 from hermes.model.card import Card, CardStatus, CardValues
 from hermes.model.json import JSON
 from sources.notion.columns import Column, Columns
-from sources.notion.text import cut, plain_text, rich_text
+from sources.notion.text import cut, plain_text, rich_text, storable
 
 ERROR_UNITS = 1900
 """Longest LastError, below the 2,000 of a segment."""
 ERROR_NOTE = " … (cut; the whole text is in the page)"
 LABEL_UNITS = 1900
+MOST_RETRIES = 1_000_000
+"""A count of retries beyond it is no count."""
 
 
 def in_trash(page: Mapping[str, Any]) -> bool:
@@ -30,7 +32,7 @@ def to_card(page: Mapping[str, Any], columns: Columns) -> Card:
     page_id = str(page.get("id") or "?")
     try:
         return _to_card(page_id, page, columns)
-    except (KeyError, TypeError, ValueError, AttributeError) as exc:
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as exc:
         raise Skippable(f"Page {page_id} cannot be read ({type(exc).__name__})", record_id=page_id) from exc
 
 
@@ -51,15 +53,18 @@ def _to_card(page_id: str, page: Mapping[str, Any], columns: Columns) -> Card:
     priority = value("priority")
     option_id = str(priority.get("id")) if isinstance(priority, dict) else None
     named = priority.get("name") if isinstance(priority, dict) else priority
-    retries = value("retry_count")
+    if isinstance(named, str):
+        named = storable(named)
+    elif isinstance(named, bool) or _number(named) is None:
+        named = None
     edited_by = page.get("last_edited_by")
     return Card(
         id=str(page["id"]),
-        url=str(page.get("url") or ""),
+        url=storable(str(page.get("url") or "")),
         title=plain_text(value("title")),
         status=columns.role_of(status),
-        status_name=str(status["name"]) if status else None,
-        priority=named if isinstance(named, str | int | float) and not isinstance(named, bool) else None,
+        status_name=storable(str(status["name"])) if status else None,
+        priority=named,
         priority_rank=columns.rank_of(named, option_id),
         description=plain_text(value("description")),
         created_at=to_instant(page["created_time"]),
@@ -70,10 +75,10 @@ def _to_card(page_id: str, page: Mapping[str, Any], columns: Columns) -> Card:
         claim_expires_at=_start(value("claim_expires_at")),
         run_id=text("run_id"),
         completed_at=_start(value("completed_at")),
-        retry_count=max(0, int(retries)) if isinstance(retries, int | float) and math.isfinite(retries) else 0,
+        retry_count=int(min(max(0.0, _number(value("retry_count")) or 0.0), MOST_RETRIES)),
         last_error=text("last_error"),
         in_trash=in_trash(page),
-        properties={str(name): plain for name, entry in entries.items() for plain in _readable(entry)},
+        properties={storable(str(name)): plain for name, entry in entries.items() for plain in _readable(entry)},
     )
 
 
@@ -84,8 +89,21 @@ def to_instant(value: str) -> datetime:
 
 
 def _start(value: object) -> datetime | None:
+    """None for a date that no `datetime` can hold as well: anybody may have typed it."""
     start = value.get("start") if isinstance(value, dict) else None
-    return to_instant(start) if isinstance(start, str) else None
+    try:
+        return to_instant(start) if isinstance(start, str) else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _number(value: object) -> float | None:
+    """None for what is no number, or none that can be reckoned with."""
+    try:
+        number = float(value) if isinstance(value, int | float) else math.nan
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _readable(entry: object) -> list[JSON]:
@@ -93,9 +111,15 @@ def _readable(entry: object) -> list[JSON]:
     if not isinstance(entry, dict):
         return []
     try:
-        return [_plain(str(entry["type"]), entry.get(str(entry["type"])))]
+        return [_storable(_plain(str(entry["type"]), entry.get(str(entry["type"]))))]
     except (KeyError, TypeError, ValueError, AttributeError):
         return []
+
+
+def _storable(value: JSON) -> JSON:
+    if isinstance(value, list):
+        return [_storable(item) for item in value]
+    return storable(value) if isinstance(value, str) else value
 
 
 def _plain(kind: str, value: Any) -> JSON:

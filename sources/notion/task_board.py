@@ -20,7 +20,7 @@ from sources.notion.columns import Column, Columns, read_columns
 from sources.notion.config import BoardSettings, NotionConnection
 from sources.notion.locate import Located, locate
 from sources.notion.sections import calls, label, landed, section
-from sources.notion.text import clean, cut, plain_text, rich_text
+from sources.notion.text import clean, cut, plain_text, rich_text, storable
 
 SCHEMA_AGE = timedelta(minutes=5)
 """A renamed option makes the filter miss its cards without an error: no query trusts a schema for longer. Reading and
@@ -134,6 +134,7 @@ class NotionTaskBoard:
         body = answer.get("markdown")
         if not isinstance(body, str):
             raise Retryable("Notion answered without the page's text")
+        body = storable(body)
         return f"{body}\n\n(The page goes on: Notion cut it here.)" if answer.get("truncated") else body
 
     def write(self, card_id: str, values: CardValues, *, send_by: float | None = None) -> Card:

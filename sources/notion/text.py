@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,12 +11,19 @@ SEGMENT_UNITS = 2000
 SEGMENT_COUNT = 100
 """Most segments in one array."""
 
+_UNFIT = re.compile("[\x00\ud800-\udfff]")
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+
 
 def clean(text: str) -> str:
-    """What can be sent: a lone surrogate cannot be encoded, a NUL is refused."""
-    return "".join(
-        "\N{REPLACEMENT CHARACTER}" if "\ud800" <= letter <= "\udfff" else letter for letter in text
-    ).replace("\x00", "\N{REPLACEMENT CHARACTER}")
+    """What can be sent: a lone surrogate cannot be encoded, a NUL is refused, and no terminal that the text is copied
+    to should obey it."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def storable(text: str) -> str:
+    """What was read, as every database and encoding takes it: a board may answer half of a surrogate pair."""
+    return _UNFIT.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def units(text: str) -> int:
@@ -50,7 +58,7 @@ def plain_text(segments: object) -> str:
     """Every segment's text joined: a bold word in the middle is a segment of its own."""
     if not isinstance(segments, list):
         return ""
-    return "".join(_plain(segment) for segment in segments if isinstance(segment, dict))
+    return storable("".join(_plain(segment) for segment in segments if isinstance(segment, dict)))
 
 
 def _plain(segment: dict[str, Any]) -> str:
