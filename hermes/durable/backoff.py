@@ -18,8 +18,9 @@ class Backoff:
     def wait(self, tries: int, *identity: object) -> timedelta:
         """After `tries` failures (1 or more) of what `identity` names."""
         # The exponent is bounded so that a long history cannot overflow; `longest` is reached much earlier.
-        plain = min(self.first * self.factor ** min(max(tries, 1) - 1, 60), self.longest)
-        return plain * (1 + self.jitter * _share(*identity, tries))
+        grown = self.first.total_seconds() * self.factor ** min(max(tries, 1) - 1, 60)
+        plain = min(grown, self.longest.total_seconds())
+        return timedelta(seconds=plain * (1 + self.jitter * _share(*identity, tries)))
 
 
 def _share(*identity: object) -> float:
