@@ -6,7 +6,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import bindparam, select, update
+from sqlalchemy import BindParameter, and_, bindparam, case, select, update
 
 from hermes.errors import LeaseLost
 from hermes.model.run import Lease, RunError, RunState
@@ -21,6 +21,12 @@ from store.timeline import note
 
 if TYPE_CHECKING:
     from store.unit_of_work import UnitOfWork
+
+
+def _instant(name: str) -> BindParameter[datetime]:
+    """Typed, for places where no column beside it says what it is."""
+    return bindparam(name, type_=RUNS.c.due_at.type)
+
 
 _LEFT = (RUNS.c.place_group, RUNS.c.kind, RUNS.c.object_id)
 _HIBERNATE = (
@@ -43,8 +49,9 @@ _REDELIVER = (
     .values(
         state=RunState.ready.value,
         deliveries=RUNS.c.deliveries + 1,
-        held=RUNS.c.hold_on_redelivery,
-        due_at=bindparam("b_due"),
+        # One that was asked to stop waits for nothing: whoever leases it next ends it.
+        held=and_(RUNS.c.hold_on_redelivery, RUNS.c.cancel_reason.is_(None)),
+        due_at=case((RUNS.c.cancel_reason.is_(None), _instant("b_due")), else_=_instant("b_now")),
         error_kind=bindparam("b_error_kind"),
         error_message=bindparam("b_error_message"),
         error_trace=bindparam("b_error_trace"),

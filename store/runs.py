@@ -44,7 +44,10 @@ _RELEASE = (
         held=False,
         # A waiting run keeps its own time: it sleeps, or a child wakes it.
         due_at=case(
-            (RUNS.c.state == RunState.ready.value, func.coalesce(bindparam("b_due"), RUNS.c.due_at)),
+            (
+                RUNS.c.state == RunState.ready.value,
+                func.coalesce(bindparam("b_due", type_=RUNS.c.due_at.type), RUNS.c.due_at),
+            ),
             else_=RUNS.c.due_at,
         ),
         changed_at=bindparam("b_now"),

@@ -59,7 +59,7 @@ TABLE = [
     (
         "Engine 3: a redelivered card waits held",
         "store/endings.py",
-        "        held=RUNS.c.hold_on_redelivery,\n",
+        "        held=and_(RUNS.c.hold_on_redelivery, RUNS.c.cancel_reason.is_(None)),\n",
         "        held=False,\n",
         f"{DURABLE}/test_redelivery.py::test_a_redelivered_run_waits_held_if_it_says_so",
     ),
@@ -279,6 +279,13 @@ TABLE = [
         "        key = checked_key(new.key)\n",
         "        key = new.key\n",
         "tests/store/test_runs.py::test_odd_keys_are_refused_at_the_door",
+    ),
+    (
+        "Instants are written in one form",
+        "store/runs.py",
+        'bindparam("b_due", type_=RUNS.c.due_at.type)',
+        'bindparam("b_due")',
+        "tests/store/test_runs.py::test_every_instant_is_kept_in_one_form_since_the_database_compares_text",
     ),
     (
         "Places: a full group stands in nobody's way",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,12 @@ from sqlmodel import SQLModel
 
 import store.tables  # noqa: F401 - registers them
 from hermes.model.key import MAX_KEY, checked_key
-from hermes.model.run import NewRun, RunKind, RunState
-from hermes.ports.runs import Resumed
+from hermes.model.run import EffectClass, NewRun, RunError, RunKind, RunState
+from hermes.model.step import StepKind, StepState
+from hermes.ports.runs import NewStep, Pending, Resumed
 from hermes.testing.clock import FakeClock
 from store.database import Database
-from store.tables.runs import RUNS
+from store.tables.runs import PLACES, RECEIPTS, RUNS, STEPS, TIMELINE
 
 LEASE = timedelta(seconds=90)
 
@@ -278,6 +279,46 @@ def test_no_more_runs_of_a_group_run_than_it_has_places(database: Database, plac
             assert len(alive) <= places
             held = {lease.run_id for lease in running} & {run.id for run in alive}
             running = [lease for lease in running if lease.run_id in held]
+
+
+def test_every_instant_is_kept_in_one_form_since_the_database_compares_text(database: Database) -> None:
+    """Where a statement does not know that a parameter is an instant, the driver writes it in a form of its own."""
+    soon = database.clock.now() + timedelta(seconds=5)
+    error = RunError("ValueError", "no")
+    with database.write() as unit:
+        unit.places.set_places("g", 1)
+        for number in range(6):
+            unit.runs.enqueue(NewRun(f"k{number}", RunKind.function, "f", {}, held=number == 0, run_id=f"r{number}"))
+        unit.places.take_place("g", "r0", soon)
+        unit.runs.release_hold("r0", soon)
+        leases = {leased.run.id: leased.lease for leased in unit.leases.lease("w", LEASE, ["f"], 9)}
+        unit.endings.redeliver(leases["r1"], error, soon)
+        unit.endings.hibernate(leases["r2"], soon, "waits")
+        for number in (3, 4):
+            unit.steps.begin_attempt(
+                leases[f"r{number}"],
+                2,
+                "x",
+                effect=EffectClass.keyed,
+                args_json="{}",
+                attempt=1,
+                pending=Pending((NewStep(1, StepKind.delay, "delay", wait=timedelta(seconds=5)),)),
+            )
+        unit.steps.retry_later(leases["r3"], 2, 1, error, soon, state=StepState.retry)
+        unit.steps.record_result(leases["r4"], 2, 1, "1")
+        unit.endings.end(leases["r4"], RunState.failed, error=error)
+        unit.runs.resume("r4")
+        unit.leases.renew("w", [leases["r5"]], LEASE)
+        unit.leases.hand_back(leases["r5"])
+        unit.steps.add_receipt("r5", 1, 1, "x", "1")
+    odd = []
+    with database.read() as unit:
+        for table in (RUNS, STEPS, RECEIPTS, TIMELINE, PLACES):
+            for column in table.c:
+                if column.type.python_type is datetime:
+                    values = unit.connection.exec_driver_sql(f"SELECT {column.name} FROM {table.name}").scalars()
+                    odd += [(table.name, column.name, value) for value in values if value and len(value) != 26]
+    assert odd == []
 
 
 def test_looking_for_work_reads_an_index_and_sorts_nothing(database: Database) -> None:

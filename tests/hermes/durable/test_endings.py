@@ -140,6 +140,26 @@ def test_a_run_asked_to_stop_whose_worker_died_is_cancelled_and_not_continued(ha
     assert outside.count("act") == 0
 
 
+def test_a_run_asked_to_stop_that_then_raises_is_not_delivered_again(harness: EngineHarness) -> None:
+    outside = harness.outside
+
+    @command
+    def act() -> None:
+        with harness.database.write() as unit:
+            unit.runs.cancel(run_id, "moved to trash")
+
+    @function
+    async def job() -> None:
+        outside.happened("delivery")
+        await act()
+        raise ValueError("no")
+
+    run_id = harness.enqueue(job, new={"hold_on_redelivery": True})
+    harness.worker.run_due()
+    assert harness.get(run_id).state is RunState.cancelled
+    assert outside.count("delivery") == 1
+
+
 def test_a_cancelled_run_may_be_resumed(harness: EngineHarness) -> None:
     @function
     async def job() -> str:
