@@ -25,6 +25,8 @@ from sources.notion.text import clean, cut, plain_text, rich_text, storable
 SCHEMA_AGE = timedelta(minutes=5)
 """A renamed option makes the filter miss its cards without an error: no query trusts a schema for longer. Reading and
 writing cards goes by ids and needs no fresh one."""
+LACKING_AGE = timedelta(seconds=10)
+"""What was missing may be there again: a poll that fails at it must see the cure at its next try."""
 COMMENT_UNITS = 10_000
 OPEN = (CardStatus.todo, CardStatus.in_progress)
 
@@ -215,6 +217,8 @@ class NotionTaskBoard:
         with self._reading:
             now = self._clock.boot_seconds()
             read_at = self._columns_at
+            if self._columns is not None and self._columns.missing:
+                oldest = LACKING_AGE
             old = read_at is None or (oldest is not None and now - read_at >= oldest.total_seconds())
             if self._columns is None or old or afresh:
                 source = self.client.read("GET", f"data_sources/{self.key}")

@@ -10,6 +10,7 @@ import pytest
 import sources.notion.task_board
 from evaluators.filter import CelCompiler
 from hermes.claim.adopt import foreign_claims
+from hermes.errors import Misconfigured
 from hermes.model.card import CardStatus
 from hermes.model.claim import ClaimState
 from hermes.model.run import RunState
@@ -183,3 +184,16 @@ def test_terminal_sequences_of_an_error_are_not_written_to_the_board(team, herme
     error = team.card(card_id).last_error or ""
     assert "rm -rf" in error
     assert not any(letter < " " for letter in error)
+
+
+def test_B4_a_column_that_is_put_back_is_seen_at_the_next_poll(team, hermes) -> None:
+    """It has another id then. Seen only when the schema is old, the poll would be disabled before."""
+    source = f"data_sources/{team.board.key}"
+    team.client.write("PATCH", source, {"properties": {"RunId": None}})
+    card_id = team.add()
+    with pytest.raises(Misconfigured, match="RunId"):
+        hermes.poll()
+    team.client.write("PATCH", source, {"properties": {"RunId": {"rich_text": {}}}})
+    team.clock.advance(timedelta(minutes=1))
+    hermes.poll()
+    assert hermes.state(card_id) is ClaimState.claimed
