@@ -10,7 +10,7 @@ TABLE = [
         "store/claims.py",
         "            .where(*_is(hold.board, hold.card_id), col(CardRow.fence) == hold.fence)\n",
         "            .where(*_is(hold.board, hold.card_id))\n",
-        f"{SUSPENDED}a_suspended_process_that_wakes_up_changes_nothing[A5]",
+        f"{SUSPENDED}a_suspended_process_that_wakes_up_changes_nothing[A3]",
     ),
     (
         "Crash: a write that waited too long is not sent",

@@ -72,8 +72,10 @@ async def blocking(recorder: str, card_id: str, seconds: float) -> str:
 
 @command(timeout=timedelta(seconds=15))
 def poison(title: str) -> None:
+    """The others are in the middle of something each time the process dies."""
     if "poison" in title:
         os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(1.5)
 
 
 @function
