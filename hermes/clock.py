@@ -13,7 +13,7 @@ class Clock(Protocol):
         ...
 
     def boot_seconds(self) -> float:
-        """Seconds since boot, counting time the machine was suspended: the clock for guards that a pause must not fool."""
+        """Seconds since boot, suspended time included: the clock for guards that a pause must not fool."""
         ...
 
     def sleep(self, seconds: float) -> None:

@@ -10,6 +10,7 @@ from hermes.claim.start import card_input, snapshot
 from hermes.claim.work import Work
 from hermes.claim.writing import as_json, write_card, write_text
 from hermes.crash_points import CrashPoint, reach
+from hermes.errors import Fatal
 from hermes.model.card import Card, CardStatus
 from hermes.model.claim import ClaimState, WriteKind
 from hermes.model.run import Run, RunState
@@ -17,7 +18,7 @@ from hermes.ports.runs import Decision
 
 
 def finish(work: Work, run: Run) -> None:
-    """Result into the page, a comment where wanted, then GET and one PATCH. Begins again where it was interrupted."""
+    """Result into the page, GET, one PATCH, a comment where wanted. Begins again where it was interrupted."""
     reach(CrashPoint.run_ended)
     shown = ending(run, work.clock.now())
     if shown.result is not None and work.policy.write_result:
@@ -30,20 +31,12 @@ def finish(work: Work, run: Run) -> None:
                 work.hold.card_id, marker, text, again=again, send_by=send_by
             ),
         )
-    if run.state.value in work.policy.comment_on:
-        write_text(
-            work,
-            WriteKind.comment,
-            f"{run.state.value}/{run.deliveries}",
-            lambda marker, again, send_by: work.board.comment(
-                work.hold.card_id, marker, shown.comment, again=again, send_by=send_by
-            ),
-        )
     card = work.board.read(work.hold.card_id)
     if card.in_trash:
         _close(work, ClaimState.gone, "the card was put in the trash")
     elif _shows(card, run, shown):
-        _close(work, ClaimState.done, None)  # our own write had landed, or a person meant the same
+        _tell(work, run, shown)  # our own write had landed, or a person meant the same
+        _close(work, ClaimState.done, None)
     elif card.status is work.expected_status or _late_write_of_ours(work, card):
         _write_ending(work, run, shown)
     elif card.status is CardStatus.todo:
@@ -95,6 +88,23 @@ def ask_again(work: Work, run: Run | None, card: Card) -> None:
     work.log.info("asked for again by a person", generation=work.hold.generation + 1)
 
 
+def _tell(work: Work, run: Run, shown: Shown) -> None:
+    """A comment tells more, but the status is what people need: a board that refuses comments keeps none back."""
+    if run.state.value not in work.policy.comment_on:
+        return
+    try:
+        write_text(
+            work,
+            WriteKind.comment,
+            f"{run.state.value}/{run.deliveries}",
+            lambda marker, again, send_by: work.board.comment(
+                work.hold.card_id, marker, shown.comment, again=again, send_by=send_by
+            ),
+        )
+    except Fatal as error:
+        work.log.warning("the board refuses comments", error=str(error))
+
+
 def _shows(card: Card, run: Run, shown: Shown) -> bool:
     wanted = shown.values["status"]
     alike = {wanted, CardStatus.failed} if wanted is CardStatus.attention else {wanted}
@@ -112,11 +122,13 @@ def _write_ending(work: Work, run: Run, shown: Shown) -> None:
     reach(CrashPoint.before_release)
     with work.store.write() as uow:
         uow.claims.log_outcome(written.log_id, "applied")
+        uow.claims.update(work.hold, settled_at=uow.now)
+    _tell(work, run, shown)
+    with work.store.write() as uow:
         uow.claims.let_go(
             work.hold,
             due_at=None,
             state=ClaimState.done,
-            settled_at=uow.now,
             board_expires_at=None,
             note=run.reason,
             verify=False,

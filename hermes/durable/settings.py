@@ -17,7 +17,7 @@ class EngineSettings:
     poison_after: int = 5
     """Crashes in a row, nothing recorded in between, after which a run is parked."""
     suspect_after: int = 2
-    """Crashes in a row after which a run is driven apart from others like it: a process starts one of them, and the next
+    """Crashes in a row after which a run is driven apart from others like it: a process starts one, and the next
     when that one has left or has lived through a lease. So a run that kills its process soon dies alone, and those that
     died beside it are not taken for poison too."""
     drain: timedelta = timedelta(seconds=30)

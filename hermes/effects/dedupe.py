@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from hermes.model.key import MAX_KEY, checked_key
 
+
 def dedupe_key(
     *,
     user: str,

@@ -8,7 +8,7 @@ import pytest
 
 from hermes.model.card import CardStatus
 from hermes.model.claim import ClaimState
-from hermes.model.run import RunState
+from hermes.model.run import RunError, RunState
 
 
 @pytest.mark.parametrize("status", ["Cancelled", "Complete"])
@@ -231,3 +231,44 @@ def test_a_card_a_person_works_on_is_not_ours(team, hermes) -> None:
     assert taken.stopped is None
     assert hermes.runs() == []
     assert team.status(card_id) is CardStatus.in_progress
+
+
+def test_a_delivery_that_fails_after_a_person_took_the_card_is_not_shown_as_a_retry(team, hermes) -> None:
+    card_id = team.add()
+    hermes.poll()
+    (leased,) = hermes.lease()
+    team.move(card_id, "Cancelled")
+    team.clock.advance(timedelta(minutes=1))
+    hermes.poll()
+    with hermes.store.write() as uow:
+        uow.endings.redeliver(leased.lease, RunError("RuntimeError", "boom"), uow.now + timedelta(hours=1))
+    run = hermes.run_of(card_id)
+    assert (run.held, run.due_at) == (False, team.clock.now())
+    (leased,) = hermes.lease()
+    hermes.end(leased, RunState.cancelled, reason=run.cancel_reason)
+    hermes.desk.tick()
+    assert team.card(card_id).status_name == "Cancelled"
+
+
+def test_a_board_that_refuses_comments_keeps_no_ending_back(team, hermes) -> None:
+    card_id = team.add()
+    hermes.poll()
+    hermes.work(RunState.failed, error=RunError("ValueError", "no such file"))
+    refused = {"status": 403, "code": "restricted_resource", "message": "Insufficient permissions"}
+    team.fault(kind="answer", route="POST /v1/comments", times=-1, **refused)
+    hermes.desk.tick()
+    assert team.status(card_id) is CardStatus.failed
+    assert hermes.state(card_id) is ClaimState.done
+
+
+def test_a_comment_that_was_not_answered_is_written_once(team, hermes) -> None:
+    card_id = team.add()
+    hermes.poll()
+    hermes.work(RunState.failed, error=RunError("ValueError", "no such file"))
+    team.fault(kind="drop", route="POST /v1/comments")
+    hermes.desk.tick()
+    assert team.status(card_id) is CardStatus.failed
+    team.clock.advance(timedelta(seconds=66))
+    hermes.desk.tick()
+    assert len(team.comments(card_id)) == 1
+    assert hermes.state(card_id) is ClaimState.done
