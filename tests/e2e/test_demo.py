@@ -15,6 +15,7 @@ import pytest
 
 from hermes.demo.processes import hermes_poll
 
+pytestmark = pytest.mark.xdist_group("demo")  # one demo for all of them, also on several cores
 LONGEST_SECONDS = 150
 """For one demo on a machine that is busy with other tests. The demo itself allows the cards a minute."""
 
