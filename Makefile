@@ -20,14 +20,14 @@ demo: $(READY) ## the main job on a local board, in half a minute (ARGS="--fresh
 	$(BIN)/hermes-poll demo $(ARGS)
 
 test: $(READY) ## every test (ARGS="-k name" for some)
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest -n 2 --dist loadgroup $(ARGS)
 
 check: $(READY) ## ruff, mypy, import-linter, pytest
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest -n 2 --dist loadgroup $(ARGS)
 
 crash: $(READY) ## the long campaign: processes killed at random and at every crash point
 	$(BIN)/python tests/crash/campaign.py $(ARGS)
