@@ -6,8 +6,9 @@ from dataclasses import asdict
 
 from hermes.claim.expiry import believed, next_look
 from hermes.claim.work import Work
-from hermes.claim.writing import write_card
+from hermes.claim.writing import concerns_one_card, write_card
 from hermes.crash_points import CrashPoint, reach
+from hermes.errors import Retryable, SourceError
 from hermes.model.card import Card, CardStatus, CardValues
 from hermes.model.claim import CardHold, CardInput, ClaimState, WriteKind
 from hermes.model.json import JSON
@@ -15,6 +16,8 @@ from hermes.model.run import NewRun, RunKind
 
 CLAIM_FAILURES = 3
 """Refused writes in a row after which a card waits for the next query."""
+BODY_FAILURES = 10
+"""After so many in a row, about half an hour, it is the page that cannot be read and not the board that is away."""
 
 
 def card_input(card: Card, *, body: str, generation: int, board: str) -> CardInput:
@@ -46,7 +49,13 @@ def start(work: Work, card: Card, log_id: int | None) -> None:
     if action is None:  # the poll left the configuration while its claim was under way
         _release(work, "its poll was taken out of the configuration")
         return
-    body = work.board.read_body(hold.card_id) if policy.read_body else ""
+    try:
+        body = work.board.read_body(hold.card_id) if policy.read_body else ""
+    except SourceError as error:
+        if not (concerns_one_card(error) or (isinstance(error, Retryable) and hold.failures >= BODY_FAILURES)):
+            raise
+        _show_unreadable(work, error, log_id)
+        return
     asked = card_input(card, body=body, generation=hold.generation, board=hold.board)
     reach(CrashPoint.claim_read_back)
     with work.store.write() as uow:
@@ -82,6 +91,23 @@ def start(work: Work, card: Card, log_id: int | None) -> None:
             )
         )
     work.log.info("card claimed", run_id=hold.run_id, decision="claimed" if created else "joined")
+
+
+def _show_unreadable(work: Work, error: SourceError, log_id: int | None) -> None:
+    """Claimed, and its page cannot be read: without it the card would be worked on wrongly. No other waits for it."""
+    text = f"Needs attention: its page cannot be read ({error}). After curing it move the card back to Todo."
+    values = CardValues(status=CardStatus.attention, last_error=text, claim_expires_at=None)
+    written = write_card(work, WriteKind.release, values)
+    with work.store.write() as uow:
+        if log_id is not None:
+            uow.claims.log_outcome(log_id, "applied")
+        uow.claims.log_outcome(written.log_id, "applied")
+        if work.hold.run_id is not None:
+            uow.places.release_place(work.hold.run_id)
+        uow.claims.let_go(
+            work.hold, due_at=None, state=ClaimState.done, settled_at=uow.now, note=text[:500], verify=False, failures=0
+        )
+    work.log.warning("a card's page cannot be read", error=str(error))
 
 
 def _release(work: Work, why: str) -> None:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from hermes.claim.work import Work
 from hermes.crash_points import CrashPoint, reach
-from hermes.errors import SourceError, UnknownOutcome
+from hermes.errors import Fatal, SourceError, UnknownOutcome
 from hermes.model.card import Card, CardValues
 from hermes.model.claim import WriteKind
 from hermes.model.json import JSON
@@ -38,21 +38,35 @@ def write_card(work: Work, kind: WriteKind, values: CardValues) -> Written:
 def write_text(work: Work, kind: WriteKind, about: str, send: Callable[[str, bool, float], None]) -> None:
     """A result or a comment, once for each run and `about`. `send(marker, again, send_by)` is the board's call; a text
     that may have been sent before the process died or the answer was lost is looked for first. Done already: nothing
-    happens."""
+    happens. Refused for what is in this page: it is left out, and `runs show` has it; the ending matters more."""
     marker = f"{work.hold.run_id}/{about}"
     stage = work.shown.get(about)
-    if stage == "done":
+    if stage in ("done", "refused"):
         return
     send_by = _send_by(work)
     with work.store.write() as uow:
         log_id = uow.claims.log(work.hold, kind, {}, work.hold_end(uow.now))
         work.shown[about] = "sent"
         uow.claims.update(work.hold, shown=dict(work.shown))
-    _recorded(work, log_id, lambda: send(marker, stage == "sent", send_by))
-    with work.store.write() as uow:
-        uow.claims.log_outcome(log_id, "applied")
+    try:
+        _recorded(work, log_id, lambda: send(marker, stage == "sent", send_by))
+    except SourceError as error:
+        if not concerns_one_card(error):
+            raise
+        work.log.warning("a text for the page was refused and is left out", about=about, error=str(error))
+        work.shown[about] = "refused"
+    else:
         work.shown[about] = "done"
+    with work.store.write() as uow:
+        if work.shown[about] == "done":
+            uow.claims.log_outcome(log_id, "applied")
         uow.claims.update(work.hold, shown=dict(work.shown))
+
+
+def concerns_one_card(error: SourceError) -> bool:
+    """A refusal of a page's text that says nothing about the credential, the columns or the board: others must not
+    wait for it."""
+    return type(error) is Fatal
 
 
 def _send_by(work: Work) -> float:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 from collections.abc import Mapping
 from email.parser import BytesParser
 from email.policy import HTTP
@@ -36,6 +37,7 @@ from sources.board.routes import Route, match
 log = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 500 * 1024
+EXACT_DIGITS = 15
 UPDATE = "PATCH /v1/pages/{page_id}"
 
 
@@ -199,12 +201,27 @@ async def _read_body(request: Request) -> tuple[Json, Json]:
     if not data:
         return {}, {}
     try:
-        body = json.loads(data)
+        body = json.loads(data, parse_int=_whole_number, parse_float=_number, parse_constant=_number)
+        if b"\\ud" in data.lower():
+            json.dumps(body, ensure_ascii=False).encode()  # half of a surrogate pair is no text
     except (ValueError, RecursionError) as exc:
         raise invalid_json() from exc
     if not isinstance(body, dict):
         raise invalid_json()
     return body, {}
+
+
+def _number(text: str) -> float:
+    """What JavaScript has no finite number for is no JSON number either."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(text)
+    return number
+
+
+def _whole_number(text: str) -> int | float:
+    """Beyond what a double holds exactly it becomes one."""
+    return int(text) if len(text) <= EXACT_DIGITS else _number(text)
 
 
 async def _read_form(request: Request) -> tuple[Json, Json]:

@@ -197,3 +197,54 @@ def test_B4_a_column_that_is_put_back_is_seen_at_the_next_poll(team, hermes) -> 
     team.clock.advance(timedelta(minutes=1))
     hermes.poll()
     assert hermes.state(card_id) is ClaimState.claimed
+
+
+REFUSED = {"status": 400, "code": "validation_error", "message": "This page has content that is not supported."}
+BODY, APPEND = "GET /v1/pages/{page_id}/markdown", "PATCH /v1/blocks/{block_id}/children"
+
+
+def refused(team, hermes, route: str, **fault) -> tuple[str, list[str]]:
+    hermes.configure(max_concurrent=5, read_body=True)
+    odd = team.add("odd")
+    team.fault(kind="answer", route=route, page_id=odd, times=-1, **fault)
+    others = []
+    for _ in range(3):
+        others.append(team.add("another"))
+        hermes.poll()
+        hermes.work(result="the answer")
+        hermes.desk.tick()
+        team.clock.advance(timedelta(seconds=61))
+    return odd, others
+
+
+def test_a_page_that_cannot_be_read_costs_its_card_alone(team, hermes) -> None:
+    odd, others = refused(team, hermes, BODY, **REFUSED)
+    assert {team.status(card) for card in others} == {CardStatus.complete}
+    assert team.status(odd) is CardStatus.failed
+    assert "its page cannot be read" in (team.card(odd).last_error or "")
+    team.clear_faults()
+    team.move(odd, "Todo")
+    hermes.poll()
+    assert hermes.state(odd) is ClaimState.claimed
+
+
+def test_a_page_that_takes_no_result_gets_its_ending(team, hermes) -> None:
+    odd, others = refused(team, hermes, APPEND, **REFUSED)
+    assert {team.status(card) for card in [odd, *others]} == {CardStatus.complete}
+
+
+def test_a_page_that_is_never_answered_is_shown_in_the_end(team, hermes) -> None:
+    odd, others = refused(team, hermes, BODY, status=500, code="internal_server_error", message="Unexpected error.")
+    assert {team.status(card) for card in others} == {CardStatus.complete}
+    for _ in range(15):
+        team.clock.advance(timedelta(minutes=6))
+        hermes.poll()
+    assert "its page cannot be read" in (team.card(odd).last_error or "")
+
+
+def test_a_body_is_not_read_without_the_right_to_and_stops_the_board(team, hermes) -> None:
+    forbidden = {"status": 403, "code": "restricted_resource", "message": "Insufficient permissions."}
+    odd, _ = refused(team, hermes, BODY, **forbidden)
+    assert team.card(odd).last_error is None
+    with hermes.store.read() as uow:
+        assert "capability" in (uow.claims.board(hermes.board.key).problem or "")

@@ -98,6 +98,13 @@ def test_a_body_that_is_no_json_object_is_refused(http: httpx.Client, body: byte
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_json")
 
 
+@pytest.mark.parametrize("junk", [r'"half \ud800"', "NaN", "Infinity", "1e999", "1" + "0" * 400])
+def test_a_value_that_no_client_could_read_back_is_refused(http: httpx.Client, junk: str) -> None:
+    """Half of a surrogate pair cannot be encoded, and no double holds the numbers."""
+    answer = http.post("/v1/search", content=f'{{"query": {junk}}}'.encode())
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_json")
+
+
 def test_a_body_over_500_kilobytes_is_refused(http: httpx.Client) -> None:
     answer = http.post("/v1/search", json={"query": "x" * 513_000})
     assert (answer.status_code, answer.json()["code"]) == (400, "validation_error")
