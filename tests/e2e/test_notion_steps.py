@@ -105,10 +105,16 @@ def test_from_a_plain_database_to_a_complete_card(server: BoardServer, notion: h
         )
     )
     with subprocess.Popen(
-        [hermes_poll(), "up"], cwd=folder, env=steps.environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [hermes_poll(), "up"],
+        cwd=folder,
+        env=steps.environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
     ) as up:
+        assert up.stdout is not None
         try:
-            until_there(folder / "data" / "hermes.db")
+            assert any("Hermes is up" in line for line in up.stdout)  # reads on until it says so
             steps.run("polls", "run", "notion-tasks", "--wait", "60")
             properties = until_ended(notion, page["id"])
         finally:
@@ -117,13 +123,6 @@ def test_from_a_plain_database_to_a_complete_card(server: BoardServer, notion: h
     assert properties["Status"]["select"]["name"] == "Complete"
     assert "Draft: What changed since May?" in made(notion.get(f"pages/{page['id']}/markdown"))["markdown"]
     steps.run("runs", "show", "Release notes", says="succeeded")
-
-
-def until_there(path: Path) -> None:
-    ends = time.monotonic() + LONGEST_SECONDS
-    while not path.exists():
-        assert time.monotonic() < ends
-        time.sleep(0.1)
 
 
 def until_ended(notion: httpx.Client, page_id: str) -> dict[str, Any]:
