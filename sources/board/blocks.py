@@ -17,6 +17,8 @@ from sources.board.times import minute_stamp
 from sources.board.users import partial
 
 MAX_BLOCKS = 1000
+DEEPEST = 100
+"""Levels of blocks below a page. Notion documents none; whoever renders a page here descends level by level."""
 CONTENT = ("block", "page", "database")
 
 
@@ -104,6 +106,8 @@ def append_blocks(
 def keep_blocks(
     call: Call, parent: Node, children: Sequence[Any], path: str, after: str | None = None, first: bool = False
 ) -> list[Node]:
+    if children and _depth(call, parent) >= DEEPEST:
+        raise invalid(f"Blocks are nested more than {DEEPEST} levels deep.")
     made = []
     for number, item in enumerate(children):
         where = f"{path}[{number}]"
@@ -127,6 +131,16 @@ def keep_blocks(
                 raise invalid_body(f"{where}.{kind}.children", "not present", below)
             keep_blocks(call, node, below, f"{where}.{kind}.children")
     return made
+
+
+def _depth(call: Call, node: Node) -> int:
+    """How many blocks stand between it, itself counted, and its page."""
+    depth = 0
+    above: Node | None = node
+    while above is not None and above.kind == "block":
+        depth += 1
+        above = call.store.get(above.parent_id)
+    return depth
 
 
 def _check_size(children: Any) -> None:

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from sources.board import ROOT_PAGE_ID, BoardServer
+from sources.board.blocks import DEEPEST
 
 Json = dict[str, Any]
 JUNK: tuple[Any, ...] = (
@@ -134,3 +135,19 @@ def test_a_spoilt_request_is_never_an_internal_error(
     for page in board.board.store.of_kind("page"):
         assert http.get(f"/v1/pages/{page.id}").status_code == 200
     assert http.get(f"/boards/{tasks.database_id}").status_code in (200, 404)
+
+
+def test_a_page_nested_too_deep_to_be_rendered_is_refused(tasks: Any, http: httpx.Client) -> None:
+    card = tasks.add("x")
+    stairs = "\n".join("\t" * level + "- step" for level in range(DEEPEST + 1))
+    insert = {"type": "insert_content", "insert_content": {"content": stairs}}
+    assert http.patch(f"/v1/pages/{card}/markdown", json=insert).status_code == 400
+    parent, levels = card, 0
+    while True:
+        answer = http.patch(f"/v1/blocks/{parent}/children", json={"children": [{"toggle": {"rich_text": []}}]})
+        if answer.status_code != 200:
+            break
+        parent, levels = answer.json()["results"][0]["id"], levels + 1
+    assert (answer.status_code, levels) == (400, DEEPEST)
+    assert http.get(f"/v1/pages/{card}/markdown").status_code == 200
+    assert http.get(f"/boards/{tasks.database_id}/cards/{card}").status_code == 200
