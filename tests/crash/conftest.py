@@ -22,6 +22,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     ours = [item for item in items if HERE in item.path.parents]
     for item in ours:
         item.add_marker(pytest.mark.crash)
+        item.add_marker(pytest.mark.xdist_group("crash"))  # one nursery, and the machine for one of them at a time
     if os.environ.get("HERMES_CRASH") == "all" or any("::" in argument for argument in config.args):
         return
     left = [item for item in ours if item.get_closest_marker("always") is None]
