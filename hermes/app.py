@@ -258,11 +258,7 @@ class App:
         with self.store.read() as uow:
             active = {poll.poll_id for poll in uow.polls.all() if poll.status is PollStatus.active}
         keys = {board.name: key for key, board in self.reached_boards().items()}
-        wanted = [
-            poll
-            for poll in self.configuration.polls.values()
-            if poll.board is not None and poll.board in keys
-        ]
+        wanted = [poll for poll in self.configuration.polls.values() if poll.board is not None and poll.board in keys]
         return {
             poll.id: ClaimingPoll(
                 policy=poll.claim_policy(shared=self.board_settings(poll.board or "").mode == "shared"),
