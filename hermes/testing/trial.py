@@ -148,6 +148,7 @@ class Trial:
     def _start(self, name: str, task: str, env: dict[str, str] | None = None, **args: Any) -> Started:
         self._started += 1
         output = self.folder / "out" / f"{self._started:03d}-{name.replace(':', '_').replace(',', '_')}.log"
+        output.touch()
         return self.nursery.start(name, task, output, env, **args)
 
     def close(self) -> None:
