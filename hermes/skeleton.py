@@ -14,7 +14,8 @@ def skeleton(kind: str) -> Mapping[str, str]:
     """`local` or `notion`: text of each file by its path below the configuration folder."""
     root = _root()
     chosen = root / "examples" / kind if kind != "local" else root
-    found = dict(_texts(chosen, ""))
+    # An example stands two folders deeper than what is made of it, and its editors' schemas with it.
+    found = {name: text.replace("$schema=../../", "$schema=", 1) for name, text in _texts(chosen, "")}
     found |= {f"schema/{name}": text for name, text in _texts(root / "schema", "")}
     return found
 

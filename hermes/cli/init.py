@@ -14,9 +14,10 @@ def init(
     folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="Where to write it.")] = Path("config"),
     notion: Annotated[bool, typer.Option("--notion", help="For a Notion board, in place of a local one.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Write over files that are there.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="As one JSON document.")] = False,
 ) -> None:
     """Write a first configuration: a board on this machine, a poll, and a function that is given the cards."""
-    from hermes.cli.output import say
+    from hermes.cli.output import print_json, say
     from hermes.skeleton import skeleton
 
     files = skeleton("notion" if notion else "local")
@@ -30,7 +31,11 @@ def init(
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-        say(f"wrote {path}")
+        if not json:
+            say(f"wrote {path}")
+    if json:
+        print_json({"wrote": [str(folder / name) for name in files]})
+        return
     option = "" if folder == Path("config") else f" --config {folder}"
     if notion:
         steps = [

@@ -62,6 +62,14 @@ def say(*lines: object) -> None:
         out.print(safe_lines(line))
 
 
+def tell(json: bool, line: str, **data: object) -> None:
+    """What a command did: a sentence, or with `--json` the same as one document."""
+    if json:
+        print_json(data)
+    else:
+        say(line)
+
+
 def warn(*lines: object) -> None:
     out = console(stderr=True)
     for line in lines:

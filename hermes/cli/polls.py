@@ -106,39 +106,44 @@ def run_poll(
     wait: Annotated[
         float | None, typer.Option("--wait", metavar="SECONDS", help="Wait this long for it to have run.", min=0)
     ] = None,
+    json: Json = False,
 ) -> None:
     """Ask for a run now. A `hermes-poll up` that is running does it; `hermes-poll run-once POLL` does it here."""
-    from hermes.cli.output import say
+    from hermes.cli.output import tell
     from hermes.operations import change_poll
 
     with looking_app(ctx) as hermes:
         change_poll(hermes, name, "run")
+        if wait is None or json:
+            line = f"{name} is asked to run: a running `hermes-poll up` does it at its next tick."
+            tell(json, line, poll=name, asked="run")
         if wait is None:
-            say(f"{name} is asked to run: a running `hermes-poll up` does it at its next tick.")
             return
         _wait_for(hermes, name, wait)
 
 
 @app.command("pause")
-def pause_poll(ctx: typer.Context, name: Name) -> None:
+def pause_poll(ctx: typer.Context, name: Name, json: Json = False) -> None:
     """Start no more occurrences, until `resume`. Cards it has claimed are finished."""
-    from hermes.cli.output import say
+    from hermes.cli.output import tell
     from hermes.operations import change_poll
 
     with looking_app(ctx) as hermes:
         done = change_poll(hermes, name, "pause")
-        say(f"{name} is paused." if done else f"{name} is paused already.")
+        line = f"{name} is paused." if done else f"{name} is paused already."
+        tell(json, line, poll=name, asked="pause", changed=done)
 
 
 @app.command("resume")
-def resume_poll(ctx: typer.Context, name: Name) -> None:
+def resume_poll(ctx: typer.Context, name: Name, json: Json = False) -> None:
     """Let a paused or disabled poll go on; it is due at once."""
-    from hermes.cli.output import say
+    from hermes.cli.output import tell
     from hermes.operations import change_poll
 
     with looking_app(ctx) as hermes:
         done = change_poll(hermes, name, "resume")
-        say(f"{name} goes on." if done else f"{name} is active already.")
+        line = f"{name} goes on." if done else f"{name} is active already."
+        tell(json, line, poll=name, asked="resume", changed=done)
 
 
 def redacted(hermes: App, text: str) -> str:

@@ -114,9 +114,10 @@ def resume(
     again: Annotated[
         bool, typer.Option("--again", help="It did not happen, or may happen twice: do it again.")
     ] = False,
+    json: Json = False,
 ) -> None:
     """Continue a failed, parked or cancelled run under its key. What is finished stays finished."""
-    from hermes.cli.output import say
+    from hermes.cli.output import tell
     from hermes.model.run import RunState
     from hermes.operations import find_run, resume_run
     from hermes.ports.runs import Decision, Resumed
@@ -131,11 +132,13 @@ def resume(
         match resume_run(hermes, found.id, decision=decision, result_json=result, by="cli"):
             case Resumed.resumed:
                 card = " once its card is claimed again" if found.kind.value == "card" else ""
-                say(f"Run {found.id} goes on{card}: a running `hermes-poll up` does it.")
+                line = f"Run {found.id} goes on{card}: a running `hermes-poll up` does it."
+                tell(json, line, run=found.id, asked="resume", changed=True)
             case Resumed.not_stopped if found.state in (RunState.succeeded, RunState.refused):
                 raise CommandError(f"Run {found.id} has {found.state}: there is nothing to resume.", Code.failed)
             case Resumed.not_stopped:
-                say(f"Run {found.id} is {found.state} already: nothing was changed.")
+                line = f"Run {found.id} is {found.state} already: nothing was changed."
+                tell(json, line, run=found.id, asked="resume", changed=False)
             case Resumed.needs_decision:
                 raise CommandError(_in_doubt(hermes, found), Code.usage)
             case Resumed.unknown_run:
@@ -147,9 +150,10 @@ def cancel(
     ctx: typer.Context,
     run: Which,
     reason: Annotated[str, typer.Option("--reason", help="Shown on the card.")] = "cancelled from the command line",
+    json: Json = False,
 ) -> None:
     """Stop a run: at once when it waits, at its next step when it works. Its card is Failed with the reason."""
-    from hermes.cli.output import say
+    from hermes.cli.output import tell
     from hermes.model.run import RunState
     from hermes.operations import cancel_run, find_run
 
@@ -157,11 +161,13 @@ def cancel(
         found = find_run(hermes, run)
         after = cancel_run(hermes, found.id, reason)
         if after is RunState.cancelled:
-            say(f"Run {found.id} is cancelled.")
+            tell(json, f"Run {found.id} is cancelled.", run=found.id, asked="cancel", changed=True, state=after)
         elif after is not None:
-            say(f"Run {found.id} is asked to stop; it stops at its next step.")
+            line = f"Run {found.id} is asked to stop; it stops at its next step."
+            tell(json, line, run=found.id, asked="cancel", changed=True, state=after)
         elif found.state is RunState.cancelled:
-            say(f"Run {found.id} is cancelled already.")
+            line = f"Run {found.id} is cancelled already."
+            tell(json, line, run=found.id, asked="cancel", changed=False, state=found.state)
         else:
             raise CommandError(f"Run {found.id} is over already: it has {found.state}.", Code.failed)
 

@@ -7,8 +7,10 @@ from hermes.durable.endings import Found, Refused, Snooze
 from hermes.durable.failure import CommandFailed
 from hermes.durable.function import function
 from hermes.errors import UnknownOutcome
+from hermes.model.claim import CardInput
 
 __all__ = [
+    "CardInput",
     "CommandFailed",
     "Found",
     "Refused",

@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hermes.cli.commands import build
+from hermes.skeleton import skeleton
 
 
 def call(*args: str) -> tuple[int, str]:
@@ -42,3 +43,17 @@ def test_nothing_is_overwritten_without_force(tmp_path: Path, place) -> None:
     assert (folder / "hermes.yaml").read_text() == "mine: true\n"
     assert call("init", str(folder), "--force")[0] == 0
     assert (folder / "hermes.yaml").read_text() != "mine: true\n"
+
+
+@pytest.mark.parametrize("kind", ["local", "notion"])
+def test_editors_find_the_schema_that_each_file_names(kind, tmp_path) -> None:
+    for name, text in skeleton(kind).items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    named = [
+        (path.parent / path.read_text().splitlines()[0].partition("$schema=")[2])
+        for path in tmp_path.rglob("*.yaml")
+        if "$schema=" in path.read_text()
+    ]
+    assert len(named) >= 2
+    assert all(path.is_file() for path in named), named

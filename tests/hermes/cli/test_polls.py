@@ -82,3 +82,11 @@ def test_a_broken_poll_file_does_not_hide_the_others(place) -> None:
     outcome = place.ok("polls", "list")
     assert "tasks" in outcome.out
     assert "config/polls/broken.yaml:2:1" in outcome.err
+
+
+def test_changes_are_told_as_json_too(place) -> None:
+    place.work()
+    assert place.ok("polls", "pause", "tasks", "--json").json == {"poll": "tasks", "asked": "pause", "changed": True}
+    assert place.ok("polls", "pause", "tasks", "--json").json["changed"] is False
+    assert place.ok("polls", "resume", "tasks", "--json").json["changed"] is True
+    assert place.ok("polls", "run", "tasks", "--json").json == {"poll": "tasks", "asked": "run"}
