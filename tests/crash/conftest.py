@@ -1,8 +1,7 @@
-"""Real processes that really die. A few of these tests run always; all of them with HERMES_CRASH=all (`make crash`)."""
+"""Real processes that really die."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,17 +16,11 @@ HERE = Path(__file__).parent
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What is not marked `always` is left to the campaign."""
-    ours = [item for item in items if HERE in item.path.parents]
-    for item in ours:
-        item.add_marker(pytest.mark.crash)
-        item.add_marker(pytest.mark.xdist_group("crash"))  # one nursery, and the machine for one of them at a time
-    if os.environ.get("HERMES_CRASH") == "all" or any("::" in argument for argument in config.args):
-        return
-    left = [item for item in ours if item.get_closest_marker("always") is None]
-    config.hook.pytest_deselected(items=left)
-    items[:] = [item for item in items if item not in left]
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.crash)
+            item.add_marker(pytest.mark.xdist_group("crash"))  # one nursery, and the machine for one of them at a time
 
 
 @pytest.fixture(scope="session")

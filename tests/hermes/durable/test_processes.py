@@ -90,7 +90,14 @@ def site(tmp_path: Path) -> Iterator[Site]:
 @pytest.mark.crash
 @pytest.mark.parametrize(
     ("point", "sent_twice"),
-    [("A7:2", False), ("A8:2", False), ("A9:2", True), ("A10:2", False), ("A11:2", True), ("A12", False)],
+    [
+        ("A7:2", False),
+        ("A8:2", False),
+        pytest.param("A9:2", True, marks=pytest.mark.always),
+        ("A10:2", False),
+        ("A11:2", True),
+        ("A12", False),
+    ],
 )
 def test_kill_9_at_each_point_and_another_process_continues(site: Site, point: str, sent_twice: bool) -> None:
     run_id = site.enqueue("k", pause=0.5)
@@ -113,7 +120,7 @@ def test_kill_9_at_each_point_and_another_process_continues(site: Site, point: s
 
 
 @pytest.mark.crash
-@pytest.mark.parametrize("point", ["A8:2:stop", "A9:2:stop"])
+@pytest.mark.parametrize("point", [pytest.param("A8:2:stop", marks=pytest.mark.always), "A9:2:stop"])
 def test_a_process_suspended_for_longer_than_its_lease_changes_nothing_afterwards(site: Site, point: str) -> None:
     run_id = site.enqueue("k")
     zombie = site.start(crash=point)
