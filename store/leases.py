@@ -96,6 +96,12 @@ _HAND_BACK = (
 )
 
 _NO_LIMIT = 1_000_000
+_LONGEST_PAUSE = timedelta(minutes=5)
+
+
+def _pause(further: int, first: timedelta) -> timedelta:
+    """After `further` crashes beyond the one that made a run a suspect."""
+    return timedelta(0) if further < 0 else min(first * 2**further, _LONGEST_PAUSE)
 
 
 class LeaseStatements:
@@ -177,7 +183,9 @@ class LeaseStatements:
         self._uow.places.extend_places([run_id for run_id, _ in held], until)
         return {lease for lease in leases if (lease.run_id, lease.fence) in held}
 
-    def rescue(self, *, poison_after: int, limit: int = 100) -> list[str]:
+    def rescue(
+        self, *, poison_after: int, suspect_after: int = 2, suspect_pause: timedelta = timedelta(0), limit: int = 100
+    ) -> list[str]:
         uow = self._uow
         rescued = []
         for row in uow.connection.execute(_EXPIRED, {"b_now": uow.now, "b_limit": limit}).all():
@@ -191,7 +199,7 @@ class LeaseStatements:
                     "b_fence": row.fence,
                     "b_now": uow.now,
                     "b_state": (RunState.parked if poison else RunState.ready).value,
-                    "b_due": None if poison else uow.now,
+                    "b_due": None if poison else uow.now + _pause(row.crashes + 1 - suspect_after, suspect_pause),
                     "b_finished": uow.now if poison else None,
                     "b_reason": reason,
                 },

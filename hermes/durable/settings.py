@@ -20,6 +20,9 @@ class EngineSettings:
     """Crashes in a row after which a run is driven apart from others like it: a process starts one, and the next
     when that one has left or has lived through a lease. So a run that kills its process soon dies alone, and those that
     died beside it are not taken for poison too."""
+    suspect_pause: timedelta = timedelta(seconds=10)
+    """How long a suspect rests before it is driven again; twice as long at each further crash. Bad minutes of a machine
+    are not taken for poison, and poison does not keep a supervisor busy."""
     drain: timedelta = timedelta(seconds=30)
     """How long a stopping worker lets runs finish before it hands them back."""
     max_bytes: int = 1024 * 1024

@@ -62,7 +62,11 @@ class Worker:
     def rescue(self) -> list[str]:
         """Free the runs of workers that are gone, ours of an earlier life among them."""
         with self._database.write() as unit:
-            return unit.leases.rescue(poison_after=self.settings.poison_after)
+            return unit.leases.rescue(
+                poison_after=self.settings.poison_after,
+                suspect_after=self.settings.suspect_after,
+                suspect_pause=self.settings.suspect_pause,
+            )
 
     def lease(self, limit: int) -> list[tuple[LeasedRun, HeldLease]]:
         before = self._clock.boot_seconds()

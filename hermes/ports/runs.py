@@ -160,8 +160,11 @@ class Leases(Protocol):
         """Extend them and their places; those that are not in the answer are lost."""
         ...
 
-    def rescue(self, *, poison_after: int, limit: int = 100) -> list[str]:
+    def rescue(
+        self, *, poison_after: int, suspect_after: int = 2, suspect_pause: timedelta = timedelta(0), limit: int = 100
+    ) -> list[str]:
         """Free the runs whose lease is over for a take-over; park those that crashed `poison_after` times in a row.
+        From `suspect_after` crashes on they are due after `suspect_pause`, twice as long at each further one.
         Made to be repeated: whatever is missed is found by the next scan."""
         ...
 

@@ -19,7 +19,13 @@ def die_together(harness: EngineHarness) -> set[str]:
     worker = harness.new_worker()
     taken = [leased.run.id for leased, _ in worker.lease(10)]
     harness.take_over()
+    rest(harness)
     return set(taken)
+
+
+def rest(harness: EngineHarness) -> None:
+    """Until no suspect need wait any more."""
+    harness.clock.advance(timedelta(minutes=5))
 
 
 def test_after_two_crashes_a_worker_starts_one_suspect_at_a_time(harness: EngineHarness) -> None:
@@ -64,7 +70,21 @@ def test_those_that_died_beside_a_poison_run_are_not_parked_with_it(harness: Eng
             for leased, held in taken:
                 worker.drive(leased, held)
         harness.take_over()
+        rest(harness)
         assert deaths <= 5
     assert deaths == 5
     for run_id in others:
         assert harness.finish(run_id).state is RunState.succeeded
+
+
+def test_a_suspect_rests_longer_after_each_crash(harness: EngineHarness) -> None:
+    run_id = harness.enqueue(works)
+    waits = []
+    for _ in range(4):
+        assert harness.new_worker().lease(1)
+        harness.take_over()
+        due_at = harness.get(run_id).due_at
+        assert due_at is not None
+        waits.append((due_at - harness.clock.now()).total_seconds())
+        harness.clock.advance(due_at - harness.clock.now())
+    assert waits == [0, 10, 20, 40]

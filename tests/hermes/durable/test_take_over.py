@@ -225,6 +225,7 @@ def test_a_poison_run_is_parked_after_five_crashes_and_the_others_go_on(harness:
         with harness.dying_at(CrashPoint.effect_sent):
             harness.worker.run_due()
         harness.take_over()
+        harness.clock.advance(timedelta(minutes=5))  # a suspect rests
     healthy_id = harness.enqueue(healthy, new={"place_group": "g"})
     harness.worker.run_due()
 
