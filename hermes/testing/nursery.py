@@ -47,7 +47,10 @@ class Started:
         with self._mutex:
             if self._over.is_set():
                 return False
-            os.kill(self.pid, which)
+            try:
+                os.kill(self.pid, which)
+            except ProcessLookupError:  # its end is on the way to us
+                return False
             return True
 
     def kill(self) -> bool:
