@@ -51,20 +51,36 @@ def up(
 
 @contextmanager
 def signals() -> Iterator[threading.Event]:
-    """An event that SIGTERM and SIGINT set; the second of them ends the process there and then."""
+    """An event that SIGTERM and SIGINT set; the second of them ends the process there and then.
+
+    A handler runs between two steps of the main thread, which may just be inside the event and hold its lock: setting it
+    there would wait for itself for ever. So the handler only writes a byte, and a thread that waits for it sets the event.
+    """
     stop = threading.Event()
+    readable, writable = os.pipe()
+    received: list[int] = []
 
     def receive(number: int, _frame: FrameType | None) -> None:
-        if stop.is_set():
+        received.append(number)
+        if len(received) > 1:
             os._exit(128 + number)
-        stop.set()
+        os.write(writable, b"!")
 
+    def pass_on() -> None:
+        if os.read(readable, 1) == b"!":
+            stop.set()
+
+    listener = threading.Thread(target=pass_on, name="hermes-signals", daemon=True)
+    listener.start()
     before = {number: signal.signal(number, receive) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield stop
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        os.close(writable)  # the listener, if it still waits, reads the end
+        listener.join()
+        os.close(readable)
 
 
 def _greet(app: App, process: Process) -> None:

@@ -140,18 +140,18 @@ class Nursery:
 def _hermes(config: str, roles: Sequence[str], desk_threads: int = 2) -> int:
     """A Hermes process: what `hermes-poll up --role ...` does."""
     from hermes.app import App
+    from hermes.cli.up import signals
     from hermes.process import Process, Role
 
-    over = threading.Event()
-    signal.signal(signal.SIGTERM, lambda _number, _frame: over.set())
-    app = App.load(Path(config))
-    app.configure_logs()
-    app.upgrade()
-    process = Process(app, frozenset(Role(role) for role in roles), desk_threads=desk_threads)
-    process.start()
-    over.wait()
-    process.stop()
-    app.close()
+    with signals() as over:
+        app = App.load(Path(config))
+        app.configure_logs()
+        app.upgrade()
+        process = Process(app, frozenset(Role(role) for role in roles), desk_threads=desk_threads)
+        process.start()
+        over.wait()
+        process.stop()
+        app.close()
     return 0
 
 
