@@ -54,7 +54,7 @@ def signals() -> Iterator[threading.Event]:
     """An event that SIGTERM and SIGINT set; the second of them ends the process there and then.
 
     A handler runs between two steps of the main thread, which may just be inside the event and hold its lock: setting
-    it there would wait for itself for ever. So the handler only writes a byte, and a thread that reads it sets the event.
+    it there would wait for itself for ever. So the handler writes a byte, and a thread that reads it sets the event.
     """
     stop = threading.Event()
     readable, writable = os.pipe()
