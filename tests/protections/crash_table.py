@@ -68,7 +68,7 @@ TABLE = [
         "hermes/durable/worker.py",
         "                suspects=0 if watched else 1,\n",
         "                suspects=None,\n",
-        f"{WORKERS}W14_A21_a_card_that_kills_every_process_is_parked_and_the_others_go_on",
+        "tests/hermes/durable/test_suspects.py::test_after_two_crashes_a_worker_starts_one_suspect_at_a_time",
     ),
     (
         "Crash: a stopping process gives back what nobody works on",
