@@ -36,8 +36,8 @@ TABLE = [
     (
         "B3 every segment of a title",
         TEXT,
-        'return "".join(_plain(segment) for segment in segments if isinstance(segment, dict))',
-        'return "".join(_plain(segment) for segment in segments[:1] if isinstance(segment, dict))',
+        'return storable("".join(_plain(segment) for segment in segments if isinstance(segment, dict)))',
+        'return storable("".join(_plain(segment) for segment in segments[:1] if isinstance(segment, dict)))',
         f"{TESTS}::test_B3_empty_title_strange_title_column_and_nulls",
     ),
     (

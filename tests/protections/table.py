@@ -76,8 +76,8 @@ TABLE = [
     (
         "A16 results and comments are looked for before they are sent again",
         "hermes/claim/writing.py",
-        'lambda: send(marker, stage == "sent")',
-        "lambda: send(marker, False)",
+        'lambda: send(marker, stage == "sent", send_by)',
+        "lambda: send(marker, False, send_by)",
         f"{CLAIM}/test_interrupted.py::test_a_result_that_was_sent_without_an_answer_is_not_appended_twice",
     ),
     (
@@ -97,7 +97,7 @@ TABLE = [
     (
         "Foreign claims stop claiming",
         "hermes/claim/offers.py",
-        "        stranger = None if shared else _stranger(cards, records, identity, asked_at)\n",
+        "        stranger = None if shared else _stranger(cards, records, identity, asked_at, copied)\n",
         "        stranger = None\n",
         f"{CLAIM}/test_installations.py::test_the_first_installation_notices_a_live_claim_of_the_second",
     ),
@@ -111,8 +111,8 @@ TABLE = [
     (
         "First poll: the shared protocol",
         "hermes/claim/desk.py",
-        "        shared = policy.shared or not alone\n",
-        "        shared = False\n",
+        "            shared = policy.shared or not _known_alone(state)\n",
+        "            shared = False\n",
         f"{CLAIM}/test_installations.py::test_two_installations_in_their_first_poll_run_no_card_twice",
     ),
     (
