@@ -8,6 +8,7 @@ from starlette.routing import Route
 
 from sources.board.dispatch import Dispatcher
 from sources.board.ids import PERSON_ID, ROOT_PAGE_ID
+from sources.board.named_faults import NAMES
 
 
 def admin_routes(dispatcher: Dispatcher) -> list[Route]:
@@ -17,6 +18,7 @@ def admin_routes(dispatcher: Dispatcher) -> list[Route]:
         )
 
     async def ledger(request: Request) -> Response:
+        dispatcher.disturbances.land()
         return JSONResponse(dispatcher.ledger.shown())
 
     async def reset_ledger(request: Request) -> Response:
@@ -24,19 +26,27 @@ def admin_routes(dispatcher: Dispatcher) -> list[Route]:
         return Response(status_code=204)
 
     async def faults(request: Request) -> Response:
-        return JSONResponse({"pending": dispatcher.faults.pending()})
+        return JSONResponse(dispatcher.disturbances.shown())
+
+    async def names(request: Request) -> Response:
+        shown = [
+            {"name": name, "calls": named.calls, "default": named.default, "scripted": named.scripted}
+            | {"does": named.does, "notion": named.notion, "example": named.example}
+            for name, named in NAMES.items()
+        ]
+        return JSONResponse({"names": shown})
 
     async def add_faults(request: Request) -> Response:
-        wanted = await request.json()
         try:
+            wanted = await request.json()
             for description in wanted if isinstance(wanted, list) else [wanted]:
-                dispatcher.faults.add(description)
-        except (ValueError, TypeError) as error:
+                dispatcher.disturbances.add(description)
+        except (ValueError, TypeError, AttributeError) as error:
             return JSONResponse({"error": str(error)}, 400)
-        return JSONResponse({"pending": dispatcher.faults.pending()}, 201)
+        return JSONResponse(dispatcher.disturbances.shown(), 201)
 
     async def clear_faults(request: Request) -> Response:
-        dispatcher.faults.clear()
+        dispatcher.disturbances.clear()
         return Response(status_code=204)
 
     return [
@@ -44,6 +54,7 @@ def admin_routes(dispatcher: Dispatcher) -> list[Route]:
         Route("/_board/ledger", ledger, methods=["GET"]),
         Route("/_board/ledger", reset_ledger, methods=["DELETE"]),
         Route("/_board/faults", faults, methods=["GET"]),
+        Route("/_board/faults/names", names, methods=["GET"]),
         Route("/_board/faults", add_faults, methods=["POST"]),
         Route("/_board/faults", clear_faults, methods=["DELETE"]),
     ]

@@ -35,6 +35,9 @@ class Call:
     stale: Mapping[str, Node] = field(default_factory=dict)
     """Pages that a query shows as they were: likewise."""
     ignores_filter: bool = False
+    cursor_expired: bool = False
+    lenient: bool = False
+    """Columns that do not exist are passed over in a write: a fault of Notion's."""
 
     @property
     def store(self) -> Store:

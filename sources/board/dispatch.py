@@ -6,38 +6,30 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import math
 from collections.abc import Mapping
-from email.parser import BytesParser
-from email.policy import HTTP
+from datetime import timedelta
 from email.utils import format_datetime
-from typing import Any
+from functools import partial
 from urllib.parse import unquote
 from uuid import uuid4
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from sources.board.board import Board
+from sources.board.body import read_body
 from sources.board.call import VERSIONS, Accepted, Bare, Call, Json
-from sources.board.errors import (
-    NotionError,
-    invalid,
-    invalid_json,
-    invalid_url,
-    missing_version,
-    unauthorized,
-    unknown_version,
-)
-from sources.board.faults import Fault, Faults
+from sources.board.disturbances import Disturbances, Ghost
+from sources.board.errors import NotionError, invalid_url, missing_version, unauthorized, unknown_version
+from sources.board.faults import Fault
 from sources.board.ids import read_id
-from sources.board.ledger import Ledger
+from sources.board.ledger import Entry, Ledger
+from sources.board.named_faults import html_page
 from sources.board.routes import Route, match
 
 log = logging.getLogger(__name__)
 
-MAX_BODY_BYTES = 500 * 1024
-EXACT_DIGITS = 15
 UPDATE = "PATCH /v1/pages/{page_id}"
 
 
@@ -49,17 +41,18 @@ class Dispatcher:
     def __init__(self, board: Board) -> None:
         self.board = board
         self.ledger = Ledger()
-        self.faults = Faults(board.store)
+        self.disturbances = Disturbances(board, self.ledger)
 
     async def __call__(self, request: Request) -> Response:
         request_id = str(uuid4())
-        entry: dict[str, Any] | None = None
+        entry: Entry | None = None
         try:
             route, params, user_id, version = self._recognise(request)
-            body, files = await _read_body(request)
+            body, files = await read_body(request)
+            self.disturbances.land()
             objects = _objects(params, body)
             wrote = body.get("properties") if route.label == UPDATE else None
-            entry = self.ledger.count(route.label, user_id, objects, self.board.now().timestamp(), wrote)
+            entry = self.ledger.count(route.label, user_id, objects, self.board.now(), writes=route.writes, wrote=wrote)
             call = Call(
                 board=self.board,
                 user_id=user_id,
@@ -71,19 +64,11 @@ class Dispatcher:
                 base_url=str(request.base_url).rstrip("/"),
                 files=files,
             )
-            fault = self.faults.take(route.label, objects)
-            if fault is not None:
-                refusal = await self._meet(fault, call)
-                if refusal is not None:
-                    self.ledger.answered(entry, refusal.status_code)
-                    return refusal
-            answer = self._handle(route, call)
-            if fault is not None:
-                disturbed = self._after(fault, request_id)
-                if disturbed is not None:
-                    self.ledger.answered(entry, disturbed.status_code)
-                    return disturbed
-            response = self._success(answer, request_id)
+            self.disturbances.limit(call, entry)
+            fault = self.disturbances.take(call, entry, writes=route.writes)
+            response = await self._meet(fault, route, call, entry, request_id) if fault else None
+            if response is None:
+                response = self._after(fault, self._handle(route, call, entry), entry, request_id)
         except NotionError as error:
             response = self._refusal(error, request_id)
         except Dropped:
@@ -119,39 +104,71 @@ class Dispatcher:
             raise invalid_url()
         return route, params, user_id, version
 
-    def _handle(self, route: Route, call: Call) -> Json:
-        with self.board.store.transaction():
-            return route.handler(call)
+    def _handle(self, route: Route, call: Call, entry: Entry) -> Json:
+        try:
+            with self.board.store.transaction():
+                answer = route.handler(call)
+        except NotionError:
+            entry.outcome = entry.outcome and "refused"
+            raise
+        self.ledger.applied(entry, call.now)
+        return answer
 
-    async def _meet(self, fault: Fault, call: Call) -> Response | None:
-        """Before handling."""
-        if fault.kind == "answer":
-            return self._disturbed(fault, str(uuid4()))
-        if fault.kind == "hang":
-            await asyncio.sleep(fault.seconds)
-            call.now = self.board.now()
-        if fault.kind == "query":
-            call.hidden, call.stale, call.ignores_filter = frozenset(fault.hides), fault.before, fault.ignore_filter
+    async def _meet(self, fault: Fault, route: Route, call: Call, entry: Entry, request_id: str) -> Response | None:
+        """Before handling; an answer is instead of it."""
+        match fault.kind:
+            case "answer":
+                return self._disturbed(fault, request_id)
+            case "drop_before":
+                raise Dropped
+            case "hang":
+                await asyncio.sleep(fault.seconds)
+                call.now = self.board.now()
+            case "ghost":
+                ghost = Ghost(call.now + timedelta(seconds=fault.seconds), call, entry, partial(self._handle, route))
+                self.disturbances.haunt(ghost)
+                # It is due by the board's clock, and whoever looks makes it land; this is for nobody looking.
+                asyncio.get_running_loop().call_later(fault.seconds, self.disturbances.land)
+                if fault.status is None:
+                    raise Dropped
+                return self._disturbed(fault, request_id)
+            case "query":
+                self.disturbances.shade(fault, call)
+            case "lenient":
+                call.lenient = True
+            case "edit" if fault.when == "before":
+                self.disturbances.edit(fault, entry)
         return None
 
-    def _after(self, fault: Fault, request_id: str) -> Response | None:
+    def _after(self, fault: Fault | None, answer: Json, entry: Entry, request_id: str) -> Response:
         """Between the commit and the answer."""
-        if fault.kind == "drop":
-            raise Dropped
-        if fault.kind == "answer_after":
-            return self._disturbed(fault, request_id)
-        return None
+        response = self._success(answer, request_id)
+        if fault is None:
+            return response
+        match fault.kind:
+            case "drop":
+                raise Dropped
+            case "answer_after":
+                return self._disturbed(fault, request_id)
+            case "garbled":
+                return _garbled(fault.garble, response)
+            case "trickle":
+                return Trickle(response, fault.seconds)
+            case "edit" if fault.when == "after":
+                self.disturbances.edit(fault, entry)
+        return response
 
     def _disturbed(self, fault: Fault, request_id: str) -> Response:
+        status = fault.status or 500
         if fault.html is not None:
             return Response(
                 fault.html,
-                fault.status,
+                status,
                 self._headers(request_id) | fault.headers,
                 media_type="text/html; charset=utf-8",
             )
         error = NotionError(
-            fault.status, fault.code, fault.message, additional_data=fault.additional_data, headers=fault.headers
+            status, fault.code, fault.message, additional_data=fault.additional_data, headers=fault.headers
         )
         return self._refusal(error, request_id)
 
@@ -172,6 +189,34 @@ def _json(content: Json, status: int, headers: dict[str, str]) -> Response:
     return Response(data, status, headers, media_type="application/json; charset=utf-8")
 
 
+def _garbled(garble: str, response: Response) -> Response:
+    body, media_type = bytes(response.body), "application/json; charset=utf-8"
+    if garble == "truncated":
+        body = body[: len(body) // 2]
+    elif garble == "other":
+        body = b'{"status":"ok","result":[]}'
+    else:
+        body, media_type = html_page(200, "Sign in to the network").encode(), "text/html; charset=utf-8"
+    return Response(body, 200, media_type=media_type)
+
+
+class Trickle(Response):
+    """An answer that comes a byte at a time."""
+
+    def __init__(self, answer: Response, seconds: float) -> None:
+        super().__init__(answer.body, answer.status_code, dict(answer.headers))
+        self._seconds = seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        for byte in bytes(self.body):
+            if scope["state"]["board.transport"].is_closing():
+                return  # the client has had enough
+            await send({"type": "http.response.body", "body": bytes([byte]), "more_body": True})
+            await asyncio.sleep(self._seconds)
+        await send({"type": "http.response.body", "body": b""})
+
+
 def _query_of(request: Request) -> dict[str, list[str]]:
     values: dict[str, list[str]] = {}
     for key, value in request.query_params.multi_items():
@@ -186,59 +231,3 @@ def _objects(params: Mapping[str, str], body: Json) -> list[str]:
     if isinstance(parent, dict):
         found.extend(i for value in parent.values() if (i := read_id(value)) is not None)
     return list(dict.fromkeys(found))
-
-
-async def _read_body(request: Request) -> tuple[Json, Json]:
-    """The JSON body, and the parts of a form."""
-    if request.headers.get("content-type", "").startswith("multipart/form-data"):
-        return await _read_form(request)
-    try:
-        data = await request.body()
-    except ClientDisconnect as exc:
-        raise invalid_json() from exc
-    if len(data) > MAX_BODY_BYTES:
-        raise invalid(f"Request body is too large: the limit is {MAX_BODY_BYTES} bytes.")
-    if not data:
-        return {}, {}
-    try:
-        body = json.loads(data, parse_int=_whole_number, parse_float=_number, parse_constant=_number)
-        if b"\\ud" in data.lower():
-            json.dumps(body, ensure_ascii=False).encode()  # half of a surrogate pair is no text
-    except (ValueError, RecursionError) as exc:
-        raise invalid_json() from exc
-    if not isinstance(body, dict):
-        raise invalid_json()
-    return body, {}
-
-
-def _number(text: str) -> float:
-    """What JavaScript has no finite number for is no JSON number either."""
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(text)
-    return number
-
-
-def _whole_number(text: str) -> int | float:
-    """Beyond what a double holds exactly it becomes one."""
-    return int(text) if len(text) <= EXACT_DIGITS else _number(text)
-
-
-async def _read_form(request: Request) -> tuple[Json, Json]:
-    """Fields by name; of files only what they are called and how large they are."""
-    head = f"Content-Type: {request.headers['content-type']}\r\n\r\n".encode("latin-1")
-    form = BytesParser(policy=HTTP).parsebytes(head + await request.body())
-    fields: Json = {}
-    files: Json = {}
-    for part in form.iter_parts():
-        name = part.get_param("name", header="content-disposition")
-        content = part.get_payload(decode=True) or b""
-        if part.get_filename() is None:
-            fields[str(name)] = bytes(content).decode("utf-8", "replace")
-        else:
-            files[str(name)] = {
-                "filename": part.get_filename(),
-                "content_type": part.get_content_type(),
-                "size": len(content),
-            }
-    return fields, files

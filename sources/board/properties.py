@@ -44,6 +44,8 @@ def accept_values(call: Call, schema: Schema, values: Any, path: str) -> tuple[J
     for key, value in values.items():
         property_id = find_property(schema, key)
         if property_id is None:
+            if call.lenient:
+                continue
             raise invalid(f"{key} is not a property that exists.")
         prop = schema[property_id]
         kind = prop["type"]

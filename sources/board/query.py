@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sources.board.call import Call, Json
 from sources.board.databases import find_database
-from sources.board.errors import invalid_body
+from sources.board.errors import invalid, invalid_body
 from sources.board.filters import compile_filter
 from sources.board.pages import only_source
 from sources.board.pages import render as render_page
@@ -34,9 +34,9 @@ def matching_pages(call: Call, source: Node) -> list[Node]:
     trashed = call.body.get("in_trash", call.body.get("archived", False))
     if not isinstance(trashed, bool):
         raise invalid_body("body.in_trash", "a boolean or `undefined`", trashed)
-    pages = [
-        call.stale.get(page.id, page) for page in call.store.children(source.id, "page") if page.id not in call.hidden
-    ]
+    # A page that has left the board since is still there for a query that lags.
+    here = {page.id: page for page in call.store.children(source.id, "page")} | dict(call.stale)
+    pages = [page for page in here.values() if page.id not in call.hidden and page.parent_id == source.id]
     pages = [page for page in reversed(pages) if page.in_trash == trashed]
     condition = call.body.get("filter")
     if condition:
@@ -50,6 +50,8 @@ def matching_pages(call: Call, source: Node) -> list[Node]:
 def _query(call: Call, source: Node) -> Json:
     size = call.page_size()
     cursor = call.start_cursor()
+    if cursor is not None and call.cursor_expired:
+        raise invalid("The start_cursor provided is invalid: it may have expired.")
     pages = matching_pages(call, source)
     start = 0
     if cursor is not None:

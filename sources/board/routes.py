@@ -39,6 +39,10 @@ class Route:
         """What the ledger and the faults call it: `PATCH /v1/pages/{page_id}`."""
         return f"{self.method} {self.path}"
 
+    @property
+    def writes(self) -> bool:
+        return self.method != "GET" and self.path != "/v1/search" and not self.path.endswith("/query")
+
 
 ROUTES = (
     Route("GET", "/v1/users/me", users.me),

@@ -10,12 +10,12 @@ import fcntl
 import json
 import sqlite3
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 SCHEMA_VERSION = 1
 
@@ -56,6 +56,10 @@ class Node:
         return replace(self, body={**self.body, **changes})
 
 
+Changes: TypeAlias = Mapping[str, tuple[Node | None, Node | None]]
+"""By id: what an object was before a transaction, and what it is after it; None is not there."""
+
+
 class BoardInUse(Exception):
     """Another process serves this file."""
 
@@ -82,6 +86,7 @@ class Store:
         self._undo: dict[str, Node | None] = {}
         self.revision = 0
         """Grows with every change: what the kanban page asks for."""
+        self.on_commit: list[Callable[[Changes], None]] = []
         for row in self._db.execute(f"SELECT {_COLUMNS} FROM node ORDER BY created_at, id"):  # noqa: S608
             self._remember(_read(row))
 
@@ -138,12 +143,15 @@ class Store:
         try:
             yield
             self._commit(self._written)
+            changes = {node_id: (self._undo[node_id], node) for node_id, node in self._written.items()}
         except BaseException:
             for node_id, before in self._undo.items():
                 self._swap(node_id, before)
             raise
         finally:
             self._written, self._undo = None, {}
+        for hear in self.on_commit if changes else ():
+            hear(changes)
 
     def _commit(self, written: dict[str, Node | None]) -> None:
         if not written:
