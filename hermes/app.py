@@ -5,12 +5,13 @@ from __future__ import annotations
 import secrets
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import structlog
 from pydantic import BaseModel
@@ -368,10 +369,11 @@ def _filter_of(poll: PollConfig) -> Callable[[Card, datetime], bool]:
     return wants
 
 
-def serve_board(path: Path, port: int) -> None:
-    """Serve one local board in this thread until SIGTERM or SIGINT."""
+def serve_board(path: Path, port: int, *, faults: Sequence[dict[str, Any]] = ()) -> None:
+    """Serve one local board in this thread until SIGTERM or SIGINT. `faults` are on from the start; raises ValueError
+    for one that is not understood."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    serve(path, port=port)
+    serve(path, port=port, faults=faults)
 
 
 def port_answers(port: int) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hermes.cli import board_faults
 from hermes.cli.context import board_app, looking_app, settings
 from hermes.cli.exits import Code, CommandError
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from hermes.operations import Adoption
 
 app = typer.Typer(no_args_is_help=True, help="Prepare a board, see its claims, serve the local one.")
+app.add_typer(board_faults.app, name="faults")
 
 Which = Annotated[
     str | None, typer.Argument(metavar="[BOARD]", help="Its name in hermes.yaml; left out where there is only one.")
@@ -171,11 +173,17 @@ def serve_board(
     data: Annotated[
         Path | None, typer.Option("--data", metavar="FILE", help="The board's file; then no configuration is needed.")
     ] = None,
+    faults: Annotated[
+        Path | None,
+        typer.Option("--faults", metavar="FILE", help="Faults switched on from the start (docs/faults.md)."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Of the faults, in place of the file's.")] = None,
 ) -> None:
     """Serve a local board by itself, until SIGTERM or Ctrl+C. `up` does it too."""
     from hermes.app import App, port_answers, serve_board
     from hermes.cli.output import say
 
+    wanted = board_faults.read_faults(faults, seed) if faults is not None else []
     if data is None:
         hermes, _ = App.look(settings(ctx).config)
         try:
@@ -195,7 +203,10 @@ def serve_board(
     if port_answers(port):
         raise CommandError(f"Something answers at port {port} already: end it, or say another --port.", Code.failed)
     say(f"The board {data} is served at http://127.0.0.1:{port}/ until Ctrl+C.")
-    serve_board(data, port)
+    try:
+        serve_board(data, port, faults=wanted)
+    except ValueError as error:
+        raise CommandError(f"{faults or data}: {error}", Code.usage) from error
 
 
 def _agreed(question: str, yes: bool, json: bool) -> bool:

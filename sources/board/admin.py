@@ -18,7 +18,6 @@ def admin_routes(dispatcher: Dispatcher) -> list[Route]:
         )
 
     async def ledger(request: Request) -> Response:
-        dispatcher.disturbances.land()
         return JSONResponse(dispatcher.ledger.shown())
 
     async def reset_ledger(request: Request) -> Response:

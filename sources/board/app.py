@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -16,12 +17,15 @@ from sources.board.guard import Guard
 from sources.board.kanban import Kanban
 
 
-def build_app(board: Board, *, hosts: Iterable[str] = ()) -> ASGIApp:
+def build_app(board: Board, *, hosts: Iterable[str] = (), faults: Iterable[dict[str, Any]] = ()) -> ASGIApp:
     dispatcher = Dispatcher(board)
+    for fault in faults:
+        dispatcher.disturbances.add(fault)
     pages = Starlette(routes=[*admin_routes(dispatcher), *Kanban(board).routes()])
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if not scope["path"].startswith("/v1/"):
+            dispatcher.disturbances.land()
             await pages(scope, receive, send)
             return
         try:

@@ -8,11 +8,11 @@ import signal
 import socket
 import threading
 import urllib.request
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -22,6 +22,8 @@ from sources.board.app import build_app
 from sources.board.board import Board
 from sources.board.config import DEFAULT_PORT
 from sources.board.ids import PERSON_ID, ROOT_PAGE_ID
+
+Faults: TypeAlias = Sequence[dict[str, Any]]
 
 
 class _Protocol(H11Protocol):
@@ -44,9 +46,9 @@ class BoardServer:
     person_id: str = PERSON_ID
 
 
-def _config(board: Board, hosts: Iterable[str], **options: Any) -> uvicorn.Config:
+def _config(board: Board, hosts: Iterable[str], faults: Faults = (), **options: Any) -> uvicorn.Config:
     return uvicorn.Config(
-        build_app(board, hosts=hosts),
+        build_app(board, hosts=hosts, faults=faults),
         http=_Protocol,
         lifespan="off",
         ws="none",
@@ -68,14 +70,16 @@ def serve(
     durable: bool = True,
     clock: Clock | None = None,
     hosts: Iterable[str] = (),
+    faults: Faults = (),
 ) -> None:
     """Serve the board kept in `path` until SIGTERM or SIGINT; then finish what is under way and close the file.
 
     `hosts` are host names beside `host` and this machine's own that browsers and clients may ask for it under.
+    `faults` are switched on from the start, as they would be posted to /_board/faults.
     """
     board = Board(path, clock=clock, tokens=tokens, workspace_name=workspace_name, durable=durable)
     try:
-        _ProcessServer(_config(board, {host, *hosts}, host=host, port=port, timeout_graceful_shutdown=5)).run()
+        _ProcessServer(_config(board, {host, *hosts}, faults, host=host, port=port, timeout_graceful_shutdown=5)).run()
     finally:
         board.close()
 
