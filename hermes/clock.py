@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import time
+import uuid
+from contextlib import suppress
 from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
 from typing import Protocol
 
 
@@ -30,3 +34,11 @@ class SystemClock:
 
     def sleep(self, seconds: float) -> None:
         time.sleep(max(0.0, seconds))
+
+
+@cache
+def machine_boot() -> str:
+    """Which start of which machine `boot_seconds` counts from: readings of two processes compare only within one."""
+    with suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return uuid.uuid4().hex  # a system that does not say: readings of other processes are not compared

@@ -71,6 +71,18 @@ _ASK_TO_STOP = (
     .where(_THIS, in_state(RunState.running))
     .values(cancel_reason=func.coalesce(RUNS.c.cancel_reason, bindparam("b_reason")))
 )
+_PARK = (
+    update(RUNS)
+    .where(_THIS, RUNS.c.held.is_(True), in_state(RunState.ready, RunState.waiting))
+    .values(
+        state=RunState.parked.value,
+        held=False,
+        reason=bindparam("b_reason"),
+        due_at=None,
+        finished_at=bindparam("b_now"),
+        changed_at=bindparam("b_now"),
+    )
+)
 _OPEN_CHILDREN = select(RUNS.c.id).where(
     RUNS.c.parent_run_id == bindparam("b_run"),
     in_state(RunState.ready, RunState.waiting, RunState.running),
@@ -250,6 +262,13 @@ class RunStatements:
             return False
         timeline.note(self._uow, run_id, "released", due_at=due_at.isoformat() if due_at else None)
         self._uow.wakes()
+        return True
+
+    def park(self, run_id: str, reason: str) -> bool:
+        about = {"b_run": run_id, "b_reason": reason, "b_now": self._uow.now}
+        if self._uow.connection.execute(_PARK, about).rowcount != 1:
+            return False
+        timeline.note(self._uow, run_id, RunState.parked.value, reason=reason)
         return True
 
     def cancel(self, run_id: str, reason: str) -> bool:

@@ -104,10 +104,53 @@ def _owned(record: CardHold | None) -> bool:
     return record is not None and record.state in OPEN_STATES
 
 
+def show_abandoned(
+    store: ClaimStore,
+    board: TaskBoard,
+    identity: Identity,
+    clock: Clock,
+    poll_id: str,
+    cards: Sequence[Card],
+) -> None:
+    """Claims of other installations of a shared board that ran out long ago: never taken over, since their makers may
+    still be at work; people are told on the card, and a card that they move to Todo is anybody's."""
+    for card in cards:
+        claim = ForeignClaim(card, installation_of(card.claimed_by) or "nobody", live=False, reason="expired")
+        _write_held(store, board, identity, clock, poll_id, claim, _abandoned_values(claim), "shown as abandoned")
+
+
+def _abandoned_values(claim: ForeignClaim) -> CardValues:
+    until = claim.card.claim_expires_at
+    text = (
+        f"Needs attention: claimed by {claim.installation} until {until:%Y-%m-%d %H:%M} UTC and not heard of since. If "
+        "that installation is not at work on it, move the card back to Todo."
+    )
+    return CardValues(status=CardStatus.attention, last_error=text)
+
+
+_TODO = CardValues(status=CardStatus.todo, claimed_by=None, run_id=None, claim_expires_at=None)
+
+
 def _give_back(
     store: ClaimStore, board: TaskBoard, identity: Identity, clock: Clock, poll_id: str, claim: ForeignClaim
 ) -> str | None:
     """None when the card is free now, else why not."""
+    note = f"given back by hand; {claim.card.claimed_by} had claimed it as run {claim.card.run_id}"
+    return _write_held(store, board, identity, clock, poll_id, claim, _TODO, note)
+
+
+def _write_held(
+    store: ClaimStore,
+    board: TaskBoard,
+    identity: Identity,
+    clock: Clock,
+    poll_id: str,
+    claim: ForeignClaim,
+    values: CardValues,
+    note: str,
+) -> str | None:
+    """Hold the row, GET, and write `values` where the claim still stands as it was shown. None when it does not stand
+    any more, else why it does."""
     card_id = claim.card.id
     with store.write() as uow:
         if card_id not in uow.claims.records(board.key, [card_id]):
@@ -122,7 +165,7 @@ def _give_back(
     log = structlog.get_logger("hermes.claim").bind(source_object_id=card_id, poll_id=hold.poll_id)
     work = Work(store, board, ClaimPolicy(hold.poll_id, ""), None, identity, clock, log, hold)
     try:
-        return _give_back_held(work, claim)
+        return _write_where_it_stands(work, claim, values, note)
     except StaleHold:
         return BUSY
     except Gone:
@@ -133,23 +176,26 @@ def _give_back(
         return str(error)
 
 
-def _give_back_held(work: Work, claim: ForeignClaim) -> str | None:
+def _write_where_it_stands(work: Work, claim: ForeignClaim, values: CardValues, note: str) -> str | None:
     card = work.board.read(work.hold.card_id)
     if card.in_trash:
         work.let_go(due_in=None, state=ClaimState.gone, note="the card was put in the trash")
         return None
     if card.status is not CardStatus.in_progress:
-        _let_go(work, "a person moved it before it was given back")
+        _let_go(work, "a person moved it meanwhile")
         return None
-    if (card.claimed_by, card.run_id) != (claim.card.claimed_by, claim.card.run_id):
+    shown = claim.card
+    if (card.claimed_by, card.run_id) != (shown.claimed_by, shown.run_id):
         _let_go(work, f"claimed anew by {card.claimed_by}")
         return f"claimed anew by {card.claimed_by} since it was shown: is that installation still running?"
-    values = CardValues(status=CardStatus.todo, claimed_by=None, run_id=None, claim_expires_at=None)
+    if not claim.live and card.claim_expires_at != shown.claim_expires_at:
+        _let_go(work, f"{card.claimed_by} has extended its claim")
+        return f"{card.claimed_by} has extended its claim since it was shown: it is still running"
     written = write_card(work, WriteKind.release, values)
     with work.store.write() as uow:
         uow.claims.log_outcome(written.log_id, "applied")
-    _let_go(work, f"given back by hand; {card.claimed_by} had claimed it as run {card.run_id}")
-    work.log.info("foreign claim given back", claimed_by=card.claimed_by, foreign_run=card.run_id)
+    _let_go(work, note)
+    work.log.info("foreign claim written over", claimed_by=card.claimed_by, foreign_run=card.run_id, decision=note)
     return None
 
 

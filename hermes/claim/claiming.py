@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from hermes.claim.expiry import round_up_to_minute
+from hermes.claim.expiry import believed, next_look, round_up_to_minute
 from hermes.claim.start import give_back, start
-from hermes.claim.work import Work
+from hermes.claim.stop import stop
+from hermes.claim.work import Work, not_before
 from hermes.claim.writing import Written, write_card
 from hermes.crash_points import CrashPoint, reach
 from hermes.model.card import Card, CardStatus, CardValues
 from hermes.model.claim import ClaimState, WriteKind
 from hermes.model.installation import installation_of
+from hermes.model.run import Run
 
 
 def claim(work: Work, *, shared: bool) -> None:
     """`work.hold` was just reserved. Afterwards: claimed, settling, candidate again or, on error, still claiming."""
     reach(CrashPoint.card_leased)
     if not shared:
-        written = _send_claim(work)
+        written = send_claim(work)
         reach(CrashPoint.claim_acknowledged)
         start(work, written.card, written.log_id)
         return
@@ -27,20 +29,29 @@ def claim(work: Work, *, shared: bool) -> None:
     if not free_to_claim(card, work.identity.installation, work.clock.now()):
         give_back(work, "taken by someone else meanwhile", state=ClaimState.idle)
         return
-    written = _send_claim(work)
+    claim_among_rivals(work, began)
+
+
+def claim_among_rivals(work: Work, began: float) -> None:
+    """Shared protocol, after the GET that was begun at `began` (boot seconds) has shown a card that is free to claim:
+    one PATCH, then settle. A write that has not left within W never leaves; one acknowledged later than W may have
+    landed after a rival's read-back, so its maker starts nothing by it."""
+    times = work.board.times
+    written = send_claim(work, send_by=began + times.guard.total_seconds())
     reach(CrashPoint.claim_acknowledged)
-    took = work.clock.boot_seconds() - began
+    acknowledged = work.clock.boot_seconds()
+    late = acknowledged - began > times.guard.total_seconds()
+    wait = times.wait_out if late else times.settle
     with work.store.write() as uow:
         uow.claims.log_outcome(written.log_id, "applied")
-        late = took > work.board.times.guard.total_seconds()
-        wait = work.board.times.wait_out if late else work.board.times.settle
         if work.hold.run_id is not None:
             uow.places.take_place(work.policy.poll_id, work.hold.run_id, uow.now + 2 * wait)
         uow.claims.let_go(
             work.hold,
             due_at=uow.now + wait,
             state=ClaimState.claiming if late else ClaimState.settling,
-            note=f"acknowledged after {took:.0f} s, too late for a shared board" if late else None,
+            shown={**work.hold.shown, **not_before(work.clock, wait)},
+            note=f"acknowledged after {acknowledged - began:.0f} s, too late for a shared board" if late else None,
             failures=0,
         )
 
@@ -48,10 +59,12 @@ def claim(work: Work, *, shared: bool) -> None:
 def settle(work: Work) -> None:
     """Shared protocol, after the settling time: ours only if the board still says so."""
     card = work.board.read(work.hold.card_id)
-    if _ours(work, card):
+    if not _ours(work, card):
+        _not_ours(work, card, f"lost to {installation_of(card.claimed_by) or 'another hand'} while settling")
+    elif (run := work.run()) is None:
         start(work, card, None)
     else:
-        _not_ours(work, card, f"lost to {installation_of(card.claimed_by) or 'another hand'} while settling")
+        go_on(work, run, card)
 
 
 def recover(work: Work) -> None:
@@ -61,18 +74,55 @@ def recover(work: Work) -> None:
         _not_ours(work, card, "the claim did not reach the board")
     elif not work.hold.shown.get("shared"):
         start(work, card, None)
-    elif work.policy.shared:
-        _show_unfinished_claim(work)
-    else:  # exclusive, but claimed before we knew to be alone: wait once more for rivals to show
-        work.let_go(due_in=work.board.times.settle, state=ClaimState.settling)
+    else:
+        unread(work, card)
+
+
+def unread(work: Work, card: Card) -> None:
+    """A claim made among rivals stands on the board, and nobody has read it back in time."""
+    if work.policy.shared:
+        _leave_unfinished_claim(work, card)
+    else:  # an exclusive board, claimed before we knew to be alone: wait once more for rivals to show
+        settle_for = work.board.times.settle
+        work.let_go(
+            due_in=settle_for,
+            state=ClaimState.settling,
+            shown={**work.hold.shown, **not_before(work.clock, settle_for)},
+        )
+
+
+def go_on(work: Work, run: Run, card: Card, log_id: int | None = None) -> None:
+    """The card is claimed again for a run that exists: its row is ours, and the run may be driven."""
+    with work.store.write() as uow:
+        if log_id is not None:
+            uow.claims.log_outcome(log_id, "applied")
+        expires_at = believed(card.claim_expires_at, uow.now, work.policy.lease)
+        uow.claims.let_go(
+            work.hold,
+            due_at=next_look(expires_at, work.policy.lease),
+            state=ClaimState.claimed,
+            board_expires_at=expires_at,
+            claimed_at=uow.now,
+            settled_at=uow.now,
+            shown={},
+            note=None,
+            verify=False,
+            failures=0,
+        )
+        uow.runs.release_hold(run.id, uow.now)
+    work.log.info("card claimed again", run_id=run.id, deliveries=run.deliveries)
 
 
 def free_to_claim(card: Card, installation: str, now: datetime) -> bool:
     """In Todo, and no claim of another installation still runs on it."""
-    if card.in_trash or card.status is not CardStatus.todo:
+    return not card.in_trash and card.status is CardStatus.todo and not claimed_elsewhere(card, installation, now)
+
+
+def claimed_elsewhere(card: Card, installation: str, now: datetime) -> bool:
+    """By the board, another installation's claim on it still runs."""
+    if installation_of(card.claimed_by) in (None, installation):
         return False
-    by = installation_of(card.claimed_by)
-    return by in (None, installation) or card.claim_expires_at is None or card.claim_expires_at <= now
+    return card.claim_expires_at is not None and card.claim_expires_at > now
 
 
 def claim_values(work: Work, now: datetime) -> CardValues:
@@ -85,8 +135,15 @@ def claim_values(work: Work, now: datetime) -> CardValues:
     )
 
 
-def _send_claim(work: Work) -> Written:
-    return write_card(work, WriteKind.claim, claim_values(work, work.clock.now()))
+def send_claim(work: Work, send_by: float | None = None) -> Written:
+    """One PATCH. When its answer is lost, a GET that shows the claim is as good as the answer: the claim names a run
+    that no other write names, so it has landed and cannot land again. A GET that does not show it proves nothing."""
+
+    def landed(card: Card) -> bool:
+        return _ours(work, card) and card.claimed_by == work.identity.claimed_by
+
+    values = claim_values(work, work.clock.now())
+    return write_card(work, WriteKind.claim, values, send_by=send_by, landed=landed)
 
 
 def _ours(work: Work, card: Card) -> bool:
@@ -94,6 +151,10 @@ def _ours(work: Work, card: Card) -> bool:
 
 
 def _not_ours(work: Work, card: Card, why: str) -> None:
+    run = work.run()
+    if run is not None:  # a run that had been parked, and was asked for again where rivals are
+        stop(work, run, "the card was put in the trash" if card.in_trash else why)
+        return
     if not card.in_trash and card.status is CardStatus.todo:
         give_back(work, why)
         return
@@ -113,18 +174,32 @@ def _not_ours(work: Work, card: Card, why: str) -> None:
     work.log.info("claim not ours", reason=why)
 
 
-def _show_unfinished_claim(work: Work) -> None:
-    """On a shared board a claim whose acknowledgement was late or lost is nobody's to start (claim-model, C7)."""
+def _leave_unfinished_claim(work: Work, card: Card) -> None:
+    """On a shared board a claim whose acknowledgement was late or lost is nobody's to start (claim-model, C7): it may
+    have landed over a rival that had read its own claim back and works. Such a rival puts its name back before this
+    claim expires. If it still stands then, nobody works on the card, and people are told."""
+    now = work.clock.now()
+    if card.claim_expires_at is not None and card.claim_expires_at > now:
+        with work.store.write() as uow:
+            if work.hold.run_id is not None:
+                uow.places.release_place(work.hold.run_id)
+            uow.claims.let_go(work.hold, due_at=card.claim_expires_at, note="claimed too late to start", failures=0)
+        return
     text = "Needs attention: claimed but never started, because its claim was acknowledged late. Move it back to Todo."
-    written = write_card(
-        work,
-        WriteKind.release,
-        CardValues(status=CardStatus.attention, last_error=text, claim_expires_at=None),
-    )
+    values = CardValues(status=CardStatus.attention, last_error=text, claim_expires_at=None)
+    written = write_card(work, WriteKind.release, values)
     with work.store.write() as uow:
         uow.claims.log_outcome(written.log_id, "applied")
         if work.hold.run_id is not None:
             uow.places.release_place(work.hold.run_id)
+            uow.runs.park(work.hold.run_id, "its claim was acknowledged late")
         uow.claims.let_go(
-            work.hold, due_at=None, state=ClaimState.done, settled_at=uow.now, note=text, verify=False, failures=0
+            work.hold,
+            due_at=None,
+            state=ClaimState.done,
+            settled_at=uow.now,
+            shown={},
+            note=text,
+            verify=False,
+            failures=0,
         )

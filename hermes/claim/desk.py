@@ -12,12 +12,13 @@ from functools import partial
 
 import structlog
 
+from hermes.claim.adopt import show_abandoned
 from hermes.claim.claiming import claim, recover, settle
 from hermes.claim.finish import finish, review
 from hermes.claim.offers import TakenIn, ask
 from hermes.claim.retry import GIVING_BACK, give_up, never_in_todo, reclaim, show_retry
 from hermes.claim.upkeep import keep
-from hermes.claim.work import ClaimingPoll, Work, hold_end
+from hermes.claim.work import ClaimingPoll, Work, hold_end, known_alone, too_early
 from hermes.clock import Clock
 from hermes.errors import Conflict, Fatal, Gone, Retryable, SourceError, UnknownOutcome
 from hermes.model.claim import BoardState, CardHold, ClaimPolicy, ClaimState
@@ -29,6 +30,8 @@ from hermes.ports.store import ClaimStore
 
 RECHECK_FATAL = timedelta(minutes=1)
 """How often a card is tried again while only a person can cure its board."""
+MOST_ABANDONED = 10
+"""Of other installations' claims, told people of at one poll: two calls each."""
 SLOWEST = timedelta(minutes=5)
 SOON = timedelta(minutes=1)
 """A run that sleeps for longer than this keeps its card while no process is there; a shorter sleep is work that nobody
@@ -61,7 +64,11 @@ class Desk:
     def ask(self, board: TaskBoard) -> TakenIn:
         """Query the board once for all its polls. Raises what the board raises."""
         polls = {poll_id: poll for poll_id, poll in self._polls().items() if poll.board == board.key}
-        return ask(self._store, board, polls, self._identity)
+        taken = ask(self._store, board, polls, self._identity)
+        if taken.abandoned:
+            first = next(iter(polls))
+            show_abandoned(self._store, board, self._identity, self._clock, first, taken.abandoned[:MOST_ABANDONED])
+        return taken
 
     def _active_polls(self) -> dict[str, ClaimingPoll]:
         return {poll_id: poll for poll_id, poll in self._polls().items() if poll.active}
@@ -272,7 +279,7 @@ class Desk:
             if hold is None:
                 uow.places.release_place(run_id)
                 return None, False
-            shared = policy.shared or not _known_alone(state)
+            shared = policy.shared or not known_alone(state)
             if shared:
                 # Before anything is sent: whoever takes up an interrupted claim must know that rivals may be there.
                 hold = replace(hold, shown={"shared": True})
@@ -281,6 +288,10 @@ class Desk:
 
 
 def _look(work: Work) -> None:
+    if early := too_early(work.hold, work.clock):
+        with work.store.write() as uow:
+            uow.claims.let_go(work.hold, due_at=uow.now + early)
+        return
     match work.hold.state:
         case ClaimState.claiming:
             recover(work)
@@ -302,7 +313,7 @@ def _look_at_claimed(work: Work) -> None:
         work.let_go(due_in=None, state=ClaimState.done, note="its run is no longer in the database")
     elif run.state.final:
         finish(work, run)
-    elif run.held and never_in_todo(run, work.policy):
+    elif run.held and (never_in_todo(run, work.policy) or _stopped(work)):
         with work.store.write() as uow:
             uow.runs.release_hold(run.id)
             uow.claims.let_go(work.hold, due_at=uow.now)
@@ -314,9 +325,10 @@ def _look_at_claimed(work: Work) -> None:
         keep(work, run)
 
 
-def _known_alone(state: BoardState) -> bool:
-    """One whole poll before the newest has seen no other installation, and the newest neither."""
-    return state.alone_since is not None and state.queried_at is not None and state.queried_at > state.alone_since
+def _stopped(work: Work) -> bool:
+    """Another installation was seen here: what stands in Todo it may start too."""
+    with work.store.read() as uow:
+        return uow.claims.board(work.hold.board).stopped_reason is not None
 
 
 def _fresh(state: BoardState, now: datetime, board: TaskBoard) -> bool:

@@ -11,8 +11,9 @@ from hermes.claim.work import Work
 from hermes.claim.writing import as_json, write_card, write_text
 from hermes.crash_points import CrashPoint, reach
 from hermes.errors import Fatal
-from hermes.model.card import Card, CardStatus
+from hermes.model.card import Card, CardStatus, CardValues
 from hermes.model.claim import ClaimState, WriteKind
+from hermes.model.installation import installation_of, names_installation
 from hermes.model.run import Run, RunState
 from hermes.ports.runs import Decision
 
@@ -37,8 +38,10 @@ def finish(work: Work, run: Run) -> None:
     elif _shows(card, run, shown):
         _tell(work, run, shown)  # our own write had landed, or a person meant the same
         _close(work, ClaimState.done, None)
+    elif run.state is RunState.cancelled and _theirs(work, run, card):
+        _close(work, ClaimState.done, f"{installation_of(card.claimed_by)} has the card now")
     elif card.status is work.expected_status or _late_write_of_ours(work, card):
-        _write_ending(work, run, shown)
+        _write_ending(work, run, shown, card)
     elif card.status is CardStatus.todo:
         ask_again(work, run, card)
     else:
@@ -59,7 +62,7 @@ def review(work: Work) -> None:
     elif card.status is not CardStatus.todo:
         work.let_go(due_in=None, state=ClaimState.done)
     elif run is not None and _late_write_of_ours(work, card):
-        _write_ending(work, run, ending(run, work.clock.now()))
+        _write_ending(work, run, ending(run, work.clock.now()), card)
     else:
         ask_again(work, run, card)
 
@@ -117,8 +120,18 @@ def _late_write_of_ours(work: Work, card: Card) -> bool:
     return explained(card.status, log, work.hold.settled_at, work.board.times.wait_out)
 
 
-def _write_ending(work: Work, run: Run, shown: Shown) -> None:
-    written = write_card(work, WriteKind.finish, shown.values)
+def _theirs(work: Work, run: Run, card: Card) -> bool:
+    """Another installation's claim stands where ours did. Of a run that has done its work it is a late write (its maker
+    starts nothing by it), and our ending is shown; of one that was stopped it is a claim like any other."""
+    foreign = names_installation(card.claimed_by) and installation_of(card.claimed_by) != work.identity.installation
+    return foreign and card.run_id != run.id
+
+
+def _write_ending(work: Work, run: Run, shown: Shown, card: Card) -> None:
+    values = shown.values
+    if card.run_id != run.id:  # somebody wrote over our claim: the ending says whose it is
+        values = CardValues(**values, claimed_by=work.identity.claimed_by, run_id=run.id)
+    written = write_card(work, WriteKind.finish, values)
     reach(CrashPoint.before_release)
     with work.store.write() as uow:
         uow.claims.log_outcome(written.log_id, "applied")
@@ -134,7 +147,7 @@ def _write_ending(work: Work, run: Run, shown: Shown) -> None:
             verify=False,
             failures=0,
         )
-    work.log.info("card finished", run_id=run.id, decision=run.state.value, wanted=as_json(shown.values).get("status"))
+    work.log.info("card finished", run_id=run.id, decision=run.state.value, wanted=as_json(values).get("status"))
 
 
 def _close(work: Work, state: ClaimState, note: str | None) -> None:

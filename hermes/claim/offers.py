@@ -10,7 +10,7 @@ from hermes.claim.start import card_input, snapshot
 from hermes.claim.work import ClaimingPoll
 from hermes.errors import HermesError
 from hermes.model.card import Card, CardStatus
-from hermes.model.claim import CardHold, ClaimState
+from hermes.model.claim import OPEN_STATES, CardHold, ClaimState
 from hermes.model.installation import Identity, installation_of, names_installation
 from hermes.model.json import JSON
 from hermes.ports.board import TaskBoard
@@ -34,6 +34,8 @@ class TakenIn:
     incomplete: str | None = None
     """Why the query did not see everything."""
     stopped: str | None = None
+    abandoned: list[Card] = field(default_factory=list)
+    """Of a shared board: claims of other installations that ran out long ago."""
 
 
 def ask(store: ClaimStore, board: TaskBoard, polls: Mapping[str, ClaimingPoll], identity: Identity) -> TakenIn:
@@ -64,7 +66,7 @@ def take_in(
         state = uow.claims.board(board.key)
         overtaken = state.queried_at is not None and asked_at < state.queried_at <= uow.now
         copied = copied_claims(uow, cards, records, identity)
-        stranger = None if shared else _stranger(cards, records, identity, asked_at, copied)
+        stranger = _stranger(cards, records, identity, asked_at, copied, shared=shared)
         stopped = state.stopped_reason or stranger
         if overtaken:  # a query that began later has been recorded already: this one knows less
             if stopped and not state.stopped_reason:
@@ -90,12 +92,17 @@ def take_in(
             record = records.get(card.id)
             if card.status is CardStatus.todo and not card.in_trash:
                 _take_in_todo(uow, board.key, card, record, polls, asked_at, taken, unchanged, position)
-            elif record is not None and _is_back(record, card, asked_at):
+            elif record is not None and (_is_back(record, card, asked_at) or _overwritten(record, card, asked_at)):
                 uow.claims.verify(board.key, card.id)
         uow.claims.offer_again(board.key, unchanged, asked_at)
         uow.claims.withdraw_unseen(board.key, asked_at)
         in_progress = {card.id for card in cards if card.status is CardStatus.in_progress and not _renamed(card)}
         uow.claims.verify_unseen(board.key, asked_at, in_progress)
+        if shared:
+            grace = max((poll.policy.lease for poll in polls.values()), default=TRUST)
+            taken.abandoned = [
+                card for card in cards if _abandoned(card, records.get(card.id), identity, asked_at - grace)
+            ]
         taken.refused.extend(
             f"{short(card.title or card.id)}: it carries another card's claim (copied?) and nobody works on it"
             for card in cards
@@ -146,6 +153,21 @@ def _is_back(record: CardHold, card: Card, asked_at: datetime) -> bool:
     return record.state is ClaimState.gone and card.run_id == record.run_id is not None and not settled
 
 
+def _overwritten(record: CardHold, card: Card, asked_at: datetime) -> bool:
+    """Another claim was written over ours since we last saw the page."""
+    settled = record.settled_at is not None and record.settled_at >= asked_at
+    return record.state is ClaimState.claimed and card.run_id not in (None, record.run_id) and not settled
+
+
+def _abandoned(card: Card, record: CardHold | None, identity: Identity, before: datetime) -> bool:
+    """A claim of another installation that ran out before `before`, and has not been ours since."""
+    if card.status is not CardStatus.in_progress or not names_installation(card.claimed_by):
+        return False
+    if installation_of(card.claimed_by) == identity.installation or (record and record.state in OPEN_STATES):
+        return False
+    return card.claim_expires_at is not None and card.claim_expires_at < before
+
+
 def _stands(record: CardHold, poll_id: str, card: Card, wish: Mapping[str, JSON]) -> bool:
     same = record.state is ClaimState.candidate and record.poll_id == poll_id
     return same and record.rank == min(card.priority_rank, 1e300) and record.snapshot == wish
@@ -172,9 +194,15 @@ def _stranger(
     identity: Identity,
     asked_at: datetime,
     copied: Collection[str],
+    *,
+    shared: bool,
 ) -> str | None:
-    """Why claiming must stop."""
-    reasons = (strange_claim(card, records.get(card.id), identity, asked_at) for card in cards if card.id not in copied)
+    """Why claiming must stop. On a shared board the claims of others are their right."""
+    reasons = (
+        strange_claim(card, records.get(card.id), identity, asked_at)
+        for card in cards
+        if card.id not in copied and not (shared and installation_of(card.claimed_by) != identity.installation)
+    )
     return next((reason for reason in reasons if reason is not None), None)
 
 
@@ -211,8 +239,5 @@ def _renamed(card: Card) -> bool:
 
 def _forgotten(record: CardHold, card: Card, asked_at: datetime) -> bool:
     """The board shows a claim of ours that is no claim in our database, and did not become one since the query."""
-    known = record.run_id == card.run_id or record.state in _UNDER_WAY
+    known = record.run_id == card.run_id or record.state in OPEN_STATES
     return not known and (record.settled_at is None or record.settled_at < asked_at)
-
-
-_UNDER_WAY = (ClaimState.claiming, ClaimState.settling, ClaimState.claimed, ClaimState.backoff)

@@ -1,20 +1,22 @@
-"""Exclusive mode, between two deliveries: the card is shown in Todo with its error, then claimed again when due."""
+"""Between two deliveries of an exclusive board, and after a person has asked a stopped run to go on: the card is shown
+in Todo, then claimed again when due."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
-from hermes.claim.claiming import claim_values
+from hermes.claim.claiming import claim_among_rivals, claimed_elsewhere, go_on, send_claim, unread
 from hermes.claim.endings import why_again
-from hermes.claim.expiry import believed, next_look
 from hermes.claim.finish import finish
 from hermes.claim.people import moved
 from hermes.claim.start import card_input, snapshot
+from hermes.claim.stop import stop
 from hermes.claim.work import Work
 from hermes.claim.writing import write_card, write_text
 from hermes.crash_points import CrashPoint, reach
 from hermes.model.card import Card, CardStatus, CardValues
 from hermes.model.claim import ClaimPolicy, ClaimState, WriteKind
+from hermes.model.installation import installation_of
 from hermes.model.run import Run
 
 RESUMABLE = frozenset({CardStatus.todo, CardStatus.failed, CardStatus.attention})
@@ -113,6 +115,7 @@ def reclaim(work: Work) -> None:
     if run.due_at is not None and run.due_at > now:
         work.let_go(due_in=run.due_at - now)
         return
+    began = work.clock.boot_seconds()
     card = work.board.read(work.hold.card_id)
     resumed = bool(work.hold.shown.get("resume"))
     landed = card.status is CardStatus.in_progress and card.run_id == run.id and not card.in_trash
@@ -122,43 +125,25 @@ def reclaim(work: Work) -> None:
     if card.text_hash != work.hold.text_hash and work.policy.restart_on_edit and not landed and not resumed:
         _start_afresh(work, run, card)
         return
+    rivals = work.rivals()
+    if landed and rivals:
+        unread(work, card)
+        return
+    if rivals and claimed_elsewhere(card, work.identity.installation, now):
+        stop(work, run, f"{installation_of(card.claimed_by)} has claimed the card")
+        return
     with work.store.write() as uow:
         place = uow.places.take_place(work.policy.poll_id, run.id, work.hold_end(uow.now))
     if not place:
         work.let_go(due_in=min(work.board.times.hint_age, timedelta(seconds=5)))
-        return
-    log_id = None
-    if not landed:
-        written = write_card(work, WriteKind.claim, claim_values(work, now))
-        log_id, card = written.log_id, written.card
+    elif landed:
+        go_on(work, run, card)
+    elif rivals:
+        claim_among_rivals(work, began)
+    else:
+        written = send_claim(work)
         reach(CrashPoint.claim_acknowledged)
-    with work.store.write() as uow:
-        if log_id is not None:
-            uow.claims.log_outcome(log_id, "applied")
-        expires_at = believed(card.claim_expires_at, now, work.policy.lease)
-        uow.claims.let_go(
-            work.hold,
-            due_at=next_look(expires_at, work.policy.lease),
-            state=ClaimState.claimed,
-            board_expires_at=expires_at,
-            claimed_at=uow.now,
-            settled_at=uow.now,
-            shown={},
-            note=None,
-            verify=False,
-            failures=0,
-        )
-        uow.runs.release_hold(run.id, uow.now)
-    work.log.info("card claimed again", run_id=run.id, deliveries=run.deliveries)
-
-
-def stop(work: Work, run: Run, why: str) -> None:
-    """People win: the run is asked to stop; when it has, `finish` leaves the card as they want it."""
-    with work.store.write() as uow:
-        uow.runs.cancel(run.id, why)
-        uow.places.release_place(run.id)
-        uow.claims.let_go(work.hold, due_at=uow.now, state=ClaimState.claimed, note=why, verify=False, failures=0)
-    work.log.info("a person took the card away", run_id=run.id, reason=why)
+        go_on(work, run, written.card, written.log_id)
 
 
 def _start_afresh(work: Work, run: Run, card: Card) -> None:

@@ -8,7 +8,7 @@ from hermes.claim.work import Work
 from hermes.claim.writing import write_card, write_text
 from hermes.model.card import Card, CardStatus, CardValues
 from hermes.model.claim import WriteKind
-from hermes.model.installation import names_installation
+from hermes.model.installation import installation_of, names_installation
 from hermes.model.run import Run, RunState
 
 
@@ -35,7 +35,7 @@ def keep(work: Work, run: Run) -> None:
 def _observe(work: Work, run: Run, card: Card) -> bool:
     """True when the card still stands as we left it. Otherwise people win: the run is asked to stop, and what the card
     then needs is decided when it has stopped."""
-    what = moved(card, CardStatus.in_progress)
+    what = moved(card, CardStatus.in_progress) or _given_away(work, run, card)
     if what is None:
         if card.text_hash != work.hold.text_hash:
             _comment_on_edit(work, run, card)
@@ -53,6 +53,17 @@ def _observe(work: Work, run: Run, card: Card) -> bool:
         uow.claims.run_changed(run.id)
     work.log.info("a person moved a running card", reason=what, run_id=run.id)
     return False
+
+
+def _given_away(work: Work, run: Run, card: Card) -> str | None:
+    """Another installation claimed it after our own claim had run out on the board: no rival does that by itself, a
+    person has moved the card. One that was made while ours ran is a late write of a claim its maker does not start."""
+    expired, by = work.hold.board_expires_at, installation_of(card.claimed_by)
+    if card.run_id in (None, run.id) or not names_installation(card.claimed_by) or by == work.identity.installation:
+        return None
+    if expired is None or card.claimed_at is None or card.claimed_at < expired:
+        return None
+    return f"our claim had expired, and {by} has claimed the card since"
 
 
 def _reassert(work: Work, run: Run, card: Card) -> None:

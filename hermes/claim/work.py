@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 from structlog.typing import FilteringBoundLogger
 
-from hermes.clock import Clock
+from hermes.clock import Clock, machine_boot
 from hermes.errors import HermesError
 from hermes.model.card import Card, CardStatus
-from hermes.model.claim import CardHold, ClaimPolicy, ClaimState
+from hermes.model.claim import BoardState, CardHold, ClaimPolicy, ClaimState
 from hermes.model.installation import Identity
 from hermes.model.json import JSON
 from hermes.model.run import Run
 from hermes.ports.actions import CardAction
 from hermes.ports.board import TaskBoard
 from hermes.ports.store import ClaimStore
+
+NOT_BEFORE = "not_before"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,13 @@ class Work:
         with self.store.read() as uow:
             return uow.runs.get(self.hold.run_id)
 
+    def rivals(self) -> bool:
+        """Whether another installation may be at work on this board: it is shared, or was not seen to be ours alone."""
+        if self.policy.shared:
+            return True
+        with self.store.read() as uow:
+            return not known_alone(uow.claims.board(self.board.key))
+
     def wanted(self, card: Card) -> bool:
         """Whether the poll would have it now. If not, another query may find one that does."""
         try:
@@ -78,6 +87,26 @@ class Work:
     def expected_status(self) -> CardStatus:
         """Where the board shows a card of ours in this state."""
         return CardStatus.todo if self.hold.state is ClaimState.backoff else CardStatus.in_progress
+
+
+def known_alone(state: BoardState) -> bool:
+    """One whole poll before the newest has seen no other installation, and the newest neither."""
+    return state.alone_since is not None and state.queried_at is not None and state.queried_at > state.alone_since
+
+
+def not_before(clock: Clock, wait: timedelta) -> dict[str, JSON]:
+    """For `CardHold.shown`: a wait that rivals on other machines count on, by a clock that nobody sets. `due_at` goes
+    by the wall clock, which may be set forward meanwhile."""
+    return {NOT_BEFORE: [machine_boot(), clock.boot_seconds() + wait.total_seconds()]}
+
+
+def too_early(hold: CardHold, clock: Clock) -> timedelta:
+    """What is left of such a wait, where it was begun on this machine since it was started; else the wall clock's word
+    stands."""
+    noted = hold.shown.get(NOT_BEFORE)
+    if not isinstance(noted, list) or noted[0] != machine_boot():
+        return timedelta(0)
+    return timedelta(seconds=max(0.0, float(cast(float, noted[1])) - clock.boot_seconds()))
 
 
 def hold_end(board: TaskBoard, now: datetime) -> datetime:

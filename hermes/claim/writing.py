@@ -25,14 +25,38 @@ class Written:
     log_id: int
 
 
-def write_card(work: Work, kind: WriteKind, values: CardValues) -> Written:
-    """Raises what the board raises, with the outcome in the log; `StaleHold` when the row is another's by now."""
-    send_by = _send_by(work)
+def write_card(
+    work: Work,
+    kind: WriteKind,
+    values: CardValues,
+    *,
+    send_by: float | None = None,
+    landed: Callable[[Card], bool] | None = None,
+) -> Written:
+    """Raises what the board raises, with the outcome in the log; `StaleHold` when the row is another's by now.
+
+    `landed` says of a page that this write, and no other, has made it so. Where the answer is lost the page is then
+    read once: shows it the write, that is its answer."""
+    latest = _send_by(work)
+    latest = latest if send_by is None else min(send_by, latest)
     with work.store.write() as uow:
         log_id = uow.claims.log(work.hold, kind, as_json(values), work.hold_end(uow.now))
     reach(CrashPoint.claim_sent if kind is WriteKind.claim else CrashPoint.finish_sent)
-    card = _recorded(work, log_id, lambda: work.board.write(work.hold.card_id, values, send_by=send_by))
+    try:
+        card = _recorded(work, log_id, lambda: work.board.write(work.hold.card_id, values, send_by=latest))
+    except UnknownOutcome:
+        seen = _read_back(work) if landed is not None else None
+        if seen is None or landed is None or not landed(seen):
+            raise
+        card = seen
     return Written(card, log_id)
+
+
+def _read_back(work: Work) -> Card | None:
+    try:
+        return work.board.read(work.hold.card_id)
+    except SourceError:
+        return None
 
 
 def write_text(work: Work, kind: WriteKind, about: str, send: Callable[[str, bool, float], None]) -> None:

@@ -109,6 +109,10 @@ class Runs(Protocol):
         """Let a held run be leased, not before `due_at` (default: when it was due anyway)."""
         ...
 
+    def park(self, run_id: str, reason: str) -> bool:
+        """A held run waits for a person: it can be resumed. False when it is not held."""
+        ...
+
     def cancel(self, run_id: str, reason: str) -> bool:
         """Not running: cancelled at once. Running: it stops at its next step. False when it is over already."""
         ...

@@ -132,13 +132,16 @@ def test_a_claim_acknowledged_too_late_is_not_started(team, monkeypatch) -> None
     original = shared.board.write
 
     def slow(card, values, **how):
-        team.clock.advance(timedelta(seconds=11))
         monkeypatch.setattr(shared.board, "write", original)
-        return original(card, values, **how)
+        answer = original(card, values, **how)
+        team.clock.advance(timedelta(seconds=11))
+        return answer
 
     monkeypatch.setattr(shared.board, "write", slow)
     shared.desk.tick()
     team.clock.advance(timedelta(seconds=131))
+    shared.desk.tick()
+    team.clock.advance(timedelta(minutes=15))
     shared.desk.tick()
     assert shared.runs() == []
     assert "claimed but never started" in (team.card(card_id).last_error or "")

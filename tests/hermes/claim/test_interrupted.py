@@ -93,17 +93,32 @@ def test_a_stopped_process_that_wakes_after_its_hold_writes_nothing(team, hermes
     assert team.calls_of(card_id) == {}
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        {"kind": "answer_after", "status": 503, "code": "service_unavailable"},
-        {"kind": "drop"},
-        {"kind": "answer_after", "status": 502, "html": "<html>Bad gateway</html>"},
-    ],
-)
+LOST = [
+    {"kind": "answer_after", "status": 503, "code": "service_unavailable"},
+    {"kind": "drop"},
+    {"kind": "answer_after", "status": 502, "html": "<html>Bad gateway</html>"},
+]
+
+
+@pytest.mark.parametrize("fault", LOST)
 def test_N3_a_claim_that_was_applied_but_not_answered_is_found_by_its_run_id(team, hermes, fault) -> None:
     card_id = team.add()
     team.fault(route=PATCH, page_id=card_id, **fault)
+    team.forget_calls()
+    hermes.poll()
+    assert hermes.state(card_id) is ClaimState.claimed
+    assert team.calls_of(card_id) == {PATCH: 1, GET: 1}
+    hermes.work()
+    hermes.desk.tick()
+    assert team.status(card_id) is CardStatus.complete
+    assert len(hermes.runs()) == 1
+
+
+@pytest.mark.parametrize("fault", LOST)
+def test_a_claim_whose_answer_and_read_were_lost_waits_until_it_can_no_longer_land(team, hermes, fault) -> None:
+    card_id = team.add()
+    team.fault(route=PATCH, page_id=card_id, **fault)
+    team.fault(kind="answer", route=GET, page_id=card_id, status=503, times=3)
     hermes.poll()
     assert hermes.state(card_id) is ClaimState.claiming
     team.forget_calls()
@@ -244,21 +259,6 @@ def test_M9_a_query_with_nothing_is_normal(team, hermes) -> None:
     team.clock.advance(timedelta(minutes=1))
     taken = hermes.poll()
     assert (taken.checked, taken.stopped) == (0, None)
-
-
-def test_a_claim_on_a_shared_board_that_died_before_it_was_read_back_is_nobodys_to_start(team, monkeypatch) -> None:
-    """claim-model, C7: acknowledged, but whether a rival was there meanwhile is not known any more."""
-    shared = team.installation("ours", shared=True)
-    card_id = team.add()
-    shared.desk.ask(shared.board)
-    die_at(monkeypatch, "claiming", "A5")
-    with pytest.raises(Died):
-        shared.desk.tick()
-    team.clock.advance(HOLD)
-    shared.another_desk("boot-2").tick()
-    assert shared.runs() == []
-    assert team.status(card_id) is CardStatus.failed
-    assert "claimed but never started" in (team.card(card_id).last_error or "")
 
 
 def test_a_query_that_takes_longer_than_hints_last_still_brings_candidates(team, hermes, monkeypatch) -> None:

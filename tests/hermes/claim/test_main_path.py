@@ -251,6 +251,7 @@ def test_a_claim_whose_poll_has_left_the_configuration_is_given_back(team, herme
 
     monkeypatch.setattr(hermes.board, "write", leaves)
     team.fault(kind="drop", route="PATCH /v1/pages/{page_id}", page_id=card_id)
+    team.fault(kind="answer", route="GET /v1/pages/{page_id}", page_id=card_id, status=503, times=3)
     hermes.desk.tick()
     team.clock.advance(timedelta(seconds=66))
     hermes.desk.tick()
