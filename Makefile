@@ -5,12 +5,13 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+BENCH := .venv-bench
 UV := $(BIN)/uv pip
 COMPILE := --generate-hashes --no-emit-index-url --universal --python-version 3.11 --no-header --quiet
 RECORDINGS ?= ../shared/notion-recordings
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check crash likeness migration lock clean
+.PHONY: help demo test check crash bench likeness migration lock clean
 
 help: ## this list
 	@echo "make TARGET, where TARGET is one of"
@@ -32,18 +33,22 @@ check: $(READY) ## ruff, mypy, import-linter, pytest
 crash: $(READY) ## the long campaign: processes killed at random and at every crash point
 	$(BIN)/python tests/crash/campaign.py $(ARGS)
 
+bench: $(BENCH)/.ready ## beside huey, procrastinate and DBOS (ARGS="--help", ARGS="drain --rounds 3 --out results")
+	$(BENCH)/bin/python -W ignore -m bench.run $(ARGS)
+
 likeness: $(READY) ## the local board against recorded Notion traffic (RECORDINGS=folder)
 	$(BIN)/python tests/sources/board/likeness.py $(RECORDINGS) --check $(ARGS)
 
 migration: $(READY) ## write the migration that store/tables now need (WHAT="what changes", or WHAT=--first)
 	PATH="$(BIN):$$PATH" $(BIN)/python -m store.migrations.write "$(WHAT)"
 
-lock: $(READY) ## write both lock files anew from pyproject.toml (ARGS="--upgrade" for newer versions)
+lock: $(READY) ## write the lock files anew from pyproject.toml (ARGS="--upgrade" for newer versions)
 	$(UV) compile pyproject.toml --group dev $(COMPILE) $(ARGS) --output-file requirements.lock
+	$(UV) compile pyproject.toml --group bench $(COMPILE) $(ARGS) --output-file requirements-bench.lock
 	echo uv | $(UV) compile - $(COMPILE) --no-annotate $(ARGS) --output-file requirements-setup.lock
 
 clean: ## remove the environment and what tools left; never anybody's data
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(BENCH) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 # pip installs uv, uv installs the rest: by itself pip takes minutes where uv takes seconds.
 $(READY): requirements.lock requirements-setup.lock pyproject.toml
@@ -53,4 +58,10 @@ $(READY): requirements.lock requirements-setup.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-setup.lock
 	$(UV) sync --quiet --python $(BIN)/python --require-hashes requirements.lock
 	$(UV) install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(BENCH)/.ready: $(READY) requirements-bench.lock
+	@echo "Setting up $(BENCH) ..."
+	@$(PYTHON) -m venv --without-pip $(BENCH)
+	$(UV) sync --quiet --python $(BENCH)/bin/python --require-hashes requirements-bench.lock
 	@touch $@

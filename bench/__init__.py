@@ -1,0 +1,1 @@
+"""Hermes beside other engines: see docs/benchmarks.md."""

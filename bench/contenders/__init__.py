@@ -1,0 +1,1 @@
+"""One script for each engine that competes: puts jobs, works them off."""
