@@ -1,4 +1,4 @@
-"""What tests ask of the board beside Notion's API: the ledger and the faults, under /_board/."""
+"""What tests ask of the board beside Notion's API: the ledger, the faults and the webhooks, under /_board/."""
 
 from __future__ import annotations
 
@@ -48,6 +48,29 @@ def admin_routes(dispatcher: Dispatcher) -> list[Route]:
         dispatcher.disturbances.clear()
         return Response(status_code=204)
 
+    async def webhooks(request: Request) -> Response:
+        return JSONResponse({"webhooks": dispatcher.webhooks.shown()})
+
+    async def subscribe(request: Request) -> Response:
+        try:
+            made = dispatcher.webhooks.subscribe((await request.json()).get("url"))
+        except (ValueError, AttributeError) as error:
+            return JSONResponse({"error": str(error)}, 400)
+        return JSONResponse({"id": made.id, "url": made.url, "verified": made.verified}, 201)
+
+    async def verify(request: Request) -> Response:
+        """As a person pastes the token in Notion's settings."""
+        try:
+            token = (await request.json()).get("verification_token")
+        except (ValueError, AttributeError):
+            token = None
+        if not dispatcher.webhooks.verify(request.path_params["id"], token):
+            return JSONResponse({"error": "no such webhook, or another token than the one that was posted to it"}, 400)
+        return JSONResponse({"verified": True})
+
+    async def unsubscribe(request: Request) -> Response:
+        return Response(status_code=204 if dispatcher.webhooks.unsubscribe(request.path_params["id"]) else 404)
+
     return [
         Route("/_board/", about),
         Route("/_board/ledger", ledger, methods=["GET"]),
@@ -56,4 +79,8 @@ def admin_routes(dispatcher: Dispatcher) -> list[Route]:
         Route("/_board/faults/names", names, methods=["GET"]),
         Route("/_board/faults", add_faults, methods=["POST"]),
         Route("/_board/faults", clear_faults, methods=["DELETE"]),
+        Route("/_board/webhooks", webhooks, methods=["GET"]),
+        Route("/_board/webhooks", subscribe, methods=["POST"]),
+        Route("/_board/webhooks/{id}/verify", verify, methods=["POST"]),
+        Route("/_board/webhooks/{id}", unsubscribe, methods=["DELETE"]),
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -26,11 +26,14 @@ class Board:
         self.clock = clock or SystemClock()
         self.store = Store(path, durable=durable)
         self.workspace_name = workspace_name
+        self.on_close: list[Callable[[], None]] = []
         self._names = tokens
         self._bots: dict[str, str] = {}
         self._found()
 
     def close(self) -> None:
+        for end in self.on_close:
+            end()
         self.store.close()
 
     def now(self) -> datetime:

@@ -27,6 +27,7 @@ from sources.board.ids import read_id
 from sources.board.ledger import Entry, Ledger
 from sources.board.named_faults import html_page
 from sources.board.routes import Route, match
+from sources.board.webhooks import Webhooks
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +43,7 @@ class Dispatcher:
         self.board = board
         self.ledger = Ledger()
         self.disturbances = Disturbances(board, self.ledger)
+        self.webhooks = Webhooks(board, self.disturbances.webhook_fault)
 
     async def __call__(self, request: Request) -> Response:
         request_id = str(uuid4())

@@ -108,6 +108,10 @@ class Disturbances:
         except NotionError as error:
             raise ValueError(f"{fault.shown}: {error.message}") from error
 
+    def webhook_fault(self, number: int) -> str | None:
+        plan = self.plan
+        return plan.webhook_fault(number) if plan is not None else None
+
     def haunt(self, ghost: Ghost) -> None:
         ghost.entry.outcome = "pending"
         self._ghosts.append(ghost)
