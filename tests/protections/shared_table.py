@@ -11,8 +11,8 @@ TABLE = [
     (
         "C4 the read-back decides",
         CLAIMING,
-        '    card = work.board.read(work.hold.card_id)\n    if not _ours(work, card):\n        _not_ours(work, card, f"lost',
-        '    card = work.board.read(work.hold.card_id)\n    if False:\n        _not_ours(work, card, f"lost',
+        '    if not _ours(work, card):\n        _not_ours(work, card, f"lost',
+        '    if False:\n        _not_ours(work, card, f"lost',
         f"{INSTALLATIONS}::test_the_read_back_shows_who_won_when_both_had_read_before_either_wrote",
     ),
     (

@@ -64,7 +64,7 @@ TABLE = [
         "hermes/claim/desk.py",
         "                unknown_until = uow.now + wait\n",
         "                wait = timedelta(0)\n",
-        f"{CLAIM}/test_interrupted.py::test_N3_a_claim_that_was_applied_but_not_answered_is_found_by_its_run_id",
+        f"{CLAIM}/test_interrupted.py::test_a_claim_whose_answer_and_read_were_lost_waits_until_it_can_no_longer_land",
     ),
     (
         "A15 a landed ending is recognised",
