@@ -37,7 +37,7 @@ from hermes.durable.registry import load_functions
 from hermes.durable.settings import EngineSettings
 from hermes.durable.worker import Worker
 from hermes.errors import ConfigError, SourceError, StoreError
-from hermes.limits.limiter import DatabaseLimiter
+from hermes.limits import Breaker, DatabaseLimiter
 from hermes.model.card import Card
 from hermes.model.installation import Identity
 from hermes.model.json import JSON
@@ -101,6 +101,8 @@ class App:
         self._boot_id = boot_id or secrets.token_hex(4)
         self._identity: Identity | None = None
         self._boards: dict[str, NotionTaskBoard] = {}
+        self._breakers: dict[str, Breaker] = {}
+        """By credential: what one board has learnt of an endpoint holds for all."""
         self._reached: dict[str, NotionTaskBoard] = {}
         self._mutex = threading.Lock()
         notify_action.connect({name: url.get_secret_value() for name, url in configuration.channels.items()})
@@ -203,13 +205,14 @@ class App:
         settings = self.board_settings(name)
         connection = self.notion_connection(settings.connection)
         limiter = DatabaseLimiter(connection.credential_key, self.store, self.clock, connection.budget)
-        board = open_board(name, settings, connection, limiter, clock=self.clock)
+        breaker = self._breakers.setdefault(connection.credential_key, Breaker(self.clock))
+        board = open_board(name, settings, connection, limiter, clock=self.clock, breaker=breaker)
         if isinstance(self.configuration.connections[settings.connection], LocalBoardConnection):
             # A local board is named by its title: there is no page to copy an id from.
             made = create_board(board.client, settings, title=settings.board)
             settings = settings.model_copy(update={"board": made.located.data_source_id})
             board.close()
-            board = open_board(name, settings, connection, limiter, clock=self.clock)
+            board = open_board(name, settings, connection, limiter, clock=self.clock, breaker=breaker)
         return board
 
     def reach(self, name: str) -> NotionTaskBoard:
@@ -339,7 +342,10 @@ class App:
         return stack.close
 
     def use(self, configuration: Configuration) -> None:
-        """Take over reloaded polls. Connections, boards and workers stay as they were at the start."""
+        """Take over reloaded polls. Connections, boards and workers stay as they were at the start. What was given up
+        is tried again: somebody has put a hand to it."""
+        for breaker in self._breakers.values():
+            breaker.reset()
         self.redactor.learn(configuration.secrets)
         self.configuration = replace(self.configuration, polls=configuration.polls, secrets=configuration.secrets)
 

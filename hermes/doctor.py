@@ -7,12 +7,9 @@ made for that.
 from __future__ import annotations
 
 import shutil
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from pathlib import Path
 
@@ -190,39 +187,21 @@ def board_checks(app: App) -> Iterator[Check]:
 
 
 def _clock(app: App) -> Iterator[Check]:
-    """Against the `Date` of the boards' servers: claims of several installations are compared by it."""
+    """By the `Date` of what the boards have just answered: claims of several installations are compared by it."""
     asked: set[str] = set()
-    for name in app.configuration.boards:
-        url = app.notion_connection(app.board_settings(name).connection).url
-        if url in asked or url.startswith("http://"):
+    for board in app.reached_boards().values():
+        url, skew = board.client.connection.url, board.skew
+        if url in asked or skew is None:
             continue
         asked.add(url)
-        skew = _skew(url, app.clock.now)
-        if skew is None:
-            continue
         said = f"{abs(skew).total_seconds():.0f} s {'behind' if skew > timedelta(0) else 'ahead of'} {url}"
+        cure = "switch on time synchronisation (NTP)"
         if abs(skew) > SKEW_BAD:
-            yield _fail("clock", said, "switch on time synchronisation (NTP)")
+            yield _fail("clock", f"{said}: nothing is claimed on boards of `mode: shared`", cure)
         elif abs(skew) > SKEW_SHOWN:
-            yield _warn("clock", said, "switch on time synchronisation (NTP)")
+            yield _warn("clock", said, cure)
         else:
-            yield _ok("clock", "agrees with the board's")
-
-
-def _skew(url: str, now: Callable[[], datetime]) -> timedelta | None:
-    request = urllib.request.Request(url, method="HEAD")  # noqa: S310 -- an https address of the configuration
-    try:
-        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310
-            date = answer.headers.get("Date")
-    except urllib.error.HTTPError as answer:
-        date = answer.headers.get("Date")
-    except OSError:
-        return None
-    try:
-        theirs = parsedate_to_datetime(date or "")
-    except ValueError:
-        return None
-    return (theirs if theirs.tzinfo else theirs.replace(tzinfo=UTC)) - now()
+            yield _ok("clock", f"agrees with that of {url}")
 
 
 def _state(app: App) -> Iterator[Check]:

@@ -1,5 +1,6 @@
-"""What holds callers back: the limiter of a credential."""
+"""What holds callers back: the limiter and the breakers of a credential."""
 
+from hermes.limits.breaker import Breaker
 from hermes.limits.limiter import DatabaseLimiter, LimitExceeded, credential_key
 
-__all__ = ["DatabaseLimiter", "LimitExceeded", "credential_key"]
+__all__ = ["Breaker", "DatabaseLimiter", "LimitExceeded", "credential_key"]

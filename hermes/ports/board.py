@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Protocol
 
 from hermes.errors import Skippable
@@ -21,6 +22,12 @@ class TaskBoard(Protocol):
     """Cards of the last `open_cards` that could not be read."""
     incomplete: str | None
     """Why the last `open_cards` did not see everything."""
+
+    @property
+    def skew(self) -> timedelta | None:
+        """How far the board's clock is ahead of ours, by its last answers; None before the first. Never more than is
+        sure: a slow answer is no difference."""
+        ...
 
     def open_cards(self) -> list[Card]:
         """Cards in Todo or InProgress, all pages, sorted by priority then age. A hint: it may lag behind."""

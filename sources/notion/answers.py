@@ -72,6 +72,18 @@ class PartlyWritten(Misconfigured, UnknownOutcome):
     """A success that left a column out: a person must cure the board, and the rest of the write is on it."""
 
 
+class EndpointGone(Fatal):
+    """Notion has no such endpoint, or not in this version: nobody need ask again."""
+
+
+class VersionRetired(Misconfigured, EndpointGone):
+    """Notion does not speak this version of its API."""
+
+
+class CursorExpired(Retryable):
+    """The listing must be begun anew."""
+
+
 class Committed(UnknownOutcome):
     """An error answer that says the write was made all the same."""
 
@@ -104,11 +116,33 @@ def translate(exc: Exception, *, writes: bool, now: datetime, scrub: Callable[[s
     return _lost(f"The call to Notion failed ({type(exc).__name__})", writes)
 
 
-def refuse_odd_answer(answer: object, *, writes: bool) -> dict[str, Any]:
-    """A success must be a JSON object that is not an error in disguise."""
-    if isinstance(answer, dict) and answer.get("object") != "error":
-        return answer
+def refuse_odd_answer(method: str, path: str, answer: object, *, writes: bool) -> dict[str, Any]:
+    """A success must be a JSON object of the kind that was asked for, and no error in disguise: what another program
+    answers for Notion must not look like an empty board or a page that has moved away."""
+    wanted = next((kind for pattern, kind in _KINDS if pattern.match(f"{method} {path}")), None)
+    if isinstance(answer, dict):
+        kind = answer.get("object")
+        rows = kind != "list" or isinstance(answer.get("results"), list)
+        if rows and kind != "error" and wanted in (None, kind):
+            return answer
     raise _lost("Notion's answer is not what it should be", writes)
+
+
+_KINDS = tuple(
+    (re.compile(pattern), kind)
+    for pattern, kind in (
+        (r"POST (data_sources/[^/]+/query|search)$", "list"),
+        (r"(GET|PATCH) blocks/[^/]+/children$", "list"),
+        (r"GET comments$", "list"),
+        (r"POST comments$", "comment"),
+        (r"(POST pages|(GET|PATCH) pages/[^/]+)$", "page"),
+        (r"GET pages/[^/]+/markdown$", "page_markdown"),
+        (r"(POST data_sources|(GET|PATCH) data_sources/[^/]+)$", "data_source"),
+        (r"(POST databases|(GET|PATCH) databases/[^/]+)$", "database"),
+        (r"GET users/[^/]+$", "user"),
+    )
+)
+"""What a request is answered with."""
 
 
 def _from_answer(
@@ -146,6 +180,11 @@ def _from_answer(
         return Gone(f"Not found: {said}")
     if code == "validation_error":
         return _validation(said)
+    if code in ("invalid_request_url", "missing_version"):
+        return EndpointGone(
+            f"Notion does not have this endpoint ({code}): {said} It was removed, or the API version that "
+            "`connections:` names has it no more: look for a newer Hermes, or set `version:`"
+        )
     if code in REFUSING_CODES or (status < 500 and code):
         return Fatal(f"Notion refuses the request ({code}): {said}")
 
@@ -183,10 +222,19 @@ _NO_COLUMN = (
 _NO_OPTION = re.compile(r"(?:[Ss]tatus|[Ss]elect) option \"?(?P<name>.+?)\"? (?:does not exist|not found)")
 _OTHER_TYPE = re.compile(r"does not match filter|is expected to be (?P<type>\w+)")
 _IN_TRASH = re.compile(r"archived|in trash|in the trash|unarchive", re.IGNORECASE)
+_OLD_VERSION = re.compile(r"Notion-Version header")
+_OLD_CURSOR = re.compile(r"start_cursor|cursor .*(invalid|expired)", re.IGNORECASE)
 _BAD_ID = re.compile(r"should be a valid uuid|is an? [\w ]+, not an? ")
 
 
 def _validation(said: str) -> SourceError:
+    if _OLD_VERSION.search(said):
+        return VersionRetired(
+            f"Notion does not speak the API version that we ask for: {said} Set `version:` of the connection to one "
+            "that it names, or take a Hermes that knows it"
+        )
+    if _OLD_CURSOR.search(said):
+        return CursorExpired(f"The listing must be begun anew: {said}")
     for pattern in _NO_COLUMN:
         if match := pattern.search(said):
             return SchemaRejected(f"The board has no column {match['name'].strip()!r} any more")

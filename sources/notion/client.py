@@ -6,7 +6,9 @@ Nothing but `hermes.errors` leaves this module, and the token never stands in an
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Generator
+from datetime import timedelta
 from typing import Any
 
 import httpx
@@ -14,18 +16,27 @@ import notion_client
 import tenacity
 
 from hermes.clock import Clock, SystemClock
-from hermes.errors import Retryable
+from hermes.errors import Retryable, SourceError, UnknownOutcome
+from hermes.ports.breaker import Breaker
 from hermes.ports.limiter import Limiter
-from sources.notion.answers import Blocked, RateLimited, StoppedUnknown, refuse_odd_answer, translate
+from sources.notion.answers import (
+    Blocked,
+    EndpointGone,
+    RateLimited,
+    StoppedUnknown,
+    refuse_odd_answer,
+    translate,
+)
 from sources.notion.config import NotionConnection
 from sources.notion.deadline import enforce_deadlines, total_deadline
+from sources.notion.patience import READ_ATTEMPTS, RetryBudget, wait, worth_another_read
+from sources.notion.skew import Skew
 
-READ_ATTEMPTS = 3
-PATIENCE_SECONDS = 3.0
-"""A read that is asked to come back sooner than this does so within its attempt; else the caller decides."""
 IDLE_SECONDS = 3.0
 """A connection is not used again after resting this long: a server that closes it meanwhile would turn a write into one
 of unknown outcome. uvicorn closes after 5 s."""
+
+_ID = re.compile(r"[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}")
 
 _log = logging.getLogger("hermes.notion.client")  # notion-client logs whole bodies: none of it is printed
 _log.addHandler(logging.NullHandler())
@@ -42,14 +53,19 @@ class NotionClient:
         *,
         name: str = "notion",
         clock: Clock | None = None,
+        breaker: Breaker | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self.connection = connection
         self.name = name
         self._limiter = limiter
         self._clock = clock or SystemClock()
+        self._breaker = breaker
+        self._retries = RetryBudget()
+        self._skew = Skew(self._clock.now)
         http = httpx.Client(
             auth=_Bearer(connection),
+            event_hooks={"request": [self._skew.sent], "response": [self._skew.received]},
             transport=transport,
             verify=connection.url.startswith("https:"),  # reading the certificates takes longer than a whole start
             trust_env=not connection.local,  # a proxy of the company has no way to this machine
@@ -76,7 +92,7 @@ class NotionClient:
         body: dict[str, Any] | None = None,
         urgent: bool = False,
     ) -> dict[str, Any]:
-        """A request that changes nothing, tried up to three times within one deadline."""
+        """A request that changes nothing, tried up to three times within one deadline and a budget of such tries."""
         ends_at = self._clock.boot_seconds() + self.connection.timeout_seconds
 
         def once() -> dict[str, Any]:
@@ -85,12 +101,13 @@ class NotionClient:
 
         def enough(state: tenacity.RetryCallState) -> bool:
             over = self._clock.boot_seconds() + state.upcoming_sleep >= ends_at
-            return over or state.attempt_number >= READ_ATTEMPTS
+            return over or state.attempt_number >= READ_ATTEMPTS or not self._retries.spend()
 
+        self._retries.earn()
         retrying = tenacity.Retrying(
             stop=enough,
-            wait=_wait,
-            retry=tenacity.retry_if_exception(_worth_another_read),
+            wait=wait,
+            retry=tenacity.retry_if_exception(worth_another_read),
             sleep=self._clock.sleep,
             reraise=True,
         )
@@ -126,6 +143,11 @@ class NotionClient:
         """The bot user behind the token."""
         return self.read("GET", "users/me")
 
+    @property
+    def skew(self) -> timedelta | None:
+        """How far Notion's clock is ahead of ours, by its last answers; None before the first."""
+        return self._skew.value
+
     def close(self) -> None:
         self._http.close()
 
@@ -144,19 +166,41 @@ class NotionClient:
         seconds: float,
         send_by: float | None = None,
     ) -> dict[str, Any]:
+        endpoint = f"{method} {_ID.sub('{id}', path)}"
         self._limiter.acquire(urgent=urgent)
         if send_by is not None and self._clock.boot_seconds() > send_by:
             raise Retryable("not sent: it had to wait for too long, and somebody else may have the card by now")
+        if self._breaker is not None:
+            self._breaker.admit(endpoint)
         try:
             with total_deadline(seconds):
                 answer = self._notion.request(path=path, method=method, query=query, body=body)
+            whole = refuse_odd_answer(method, path, answer, writes=writes)
         except Exception as exc:  # noqa: BLE001 - the SDK lets anything through; all of it is sorted here
-            error = translate(exc, writes=writes, now=self._clock.now(), scrub=self._scrub)
-            if isinstance(error, RateLimited | StoppedUnknown | Blocked):
-                self._limiter.pause(error.retry_after, str(error))
+            error = self._sorted(exc, writes)
+            self._learn(endpoint, error)
             # The cause holds the answer's body; `from None` keeps it out of every traceback.
             raise error from None
-        return refuse_odd_answer(answer, writes=writes)
+        self._learn(endpoint, None)
+        return whole
+
+    def _sorted(self, exc: Exception, writes: bool) -> SourceError:
+        if isinstance(exc, SourceError):
+            return exc
+        error = translate(exc, writes=writes, now=self._clock.now(), scrub=self._scrub)
+        if isinstance(error, RateLimited | StoppedUnknown | Blocked):
+            self._limiter.pause(error.retry_after, str(error))
+        return error
+
+    def _learn(self, endpoint: str, error: SourceError | None) -> None:
+        if self._breaker is None:
+            return
+        permanent = isinstance(error, EndpointGone)
+        if permanent or isinstance(error, UnknownOutcome) or type(error) is Retryable:
+            assert error is not None  # noqa: S101 - none of these
+            self._breaker.failed(endpoint, error, permanent=permanent)
+        else:  # a refusal is an answer: of a limit, a conflict, one object
+            self._breaker.answered(endpoint)
 
     def _scrub(self, text: str) -> str:
         return text.replace(self.connection.bearer, "[token]")
@@ -169,16 +213,3 @@ class _Bearer(httpx.Auth):
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         request.headers["Authorization"] = f"Bearer {self._connection.bearer}"
         yield request
-
-
-def _worth_another_read(exc: BaseException) -> bool:
-    return isinstance(exc, Retryable) and (exc.retry_after is None or exc.retry_after <= PATIENCE_SECONDS)
-
-
-_backoff = tenacity.wait_random_exponential(multiplier=0.2, max=2.0)
-
-
-def _wait(state: tenacity.RetryCallState) -> float:
-    # After 429 the limiter does the waiting, for everybody.
-    error = state.outcome.exception() if state.outcome else None
-    return 0.0 if isinstance(error, RateLimited) else _backoff(state)

@@ -10,10 +10,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from hermes.clock import Clock, SystemClock
-from hermes.errors import Gone, Retryable, Skippable, UnknownOutcome
+from hermes.errors import Fatal, Gone, Retryable, Skippable, UnknownOutcome
 from hermes.model.card import Card, CardStatus, CardValues, ProtocolTimes
+from hermes.ports.breaker import Breaker
 from hermes.ports.limiter import Limiter
-from sources.notion.answers import Committed, PartlyWritten, SchemaRejected
+from sources.notion.answers import Committed, CursorExpired, EndpointGone, PartlyWritten, SchemaRejected
 from sources.notion.cards import in_trash, shows, to_card, to_properties
 from sources.notion.client import NotionClient
 from sources.notion.columns import Column, Columns, read_columns
@@ -55,9 +56,11 @@ def open_board(
     *,
     clock: Clock | None = None,
     times: ProtocolTimes | None = None,
+    breaker: Breaker | None = None,
 ) -> NotionTaskBoard:
-    """No request is made before the board is first used, so it opens while Notion is away."""
-    client = NotionClient(connection, limiter, name=settings.connection, clock=clock)
+    """No request is made before the board is first used, so it opens while Notion is away. Boards of one connection
+    share limiter and breaker."""
+    client = NotionClient(connection, limiter, name=settings.connection, clock=clock, breaker=breaker)
     return NotionTaskBoard(name, settings, client, clock=clock, times=times)
 
 
@@ -108,6 +111,8 @@ class NotionTaskBoard:
         except SchemaRejected:
             columns = self._schema(afresh=True)
             columns.require_all()
+            pages = self._query(columns)
+        except CursorExpired:
             pages = self._query(columns)
         if any(self._outgrown(page, columns) for page in pages):
             columns = self._schema(afresh=True)
@@ -167,6 +172,8 @@ class NotionTaskBoard:
                 body |= self._position(after)
             try:
                 answer = self.client.write("PATCH", f"blocks/{card_id}/children", body, urgent=True, send_by=send_by)
+            except EndpointGone as exc:
+                raise _text_refused(exc) from exc
             except Retryable as exc:
                 if number == done:
                     raise
@@ -185,6 +192,8 @@ class NotionTaskBoard:
             self.client.write("POST", "comments", body, urgent=True, send_by=send_by)
         except Committed:
             return
+        except EndpointGone as exc:
+            raise _text_refused(exc) from exc
 
     def whoami(self) -> str:
         """Id of our bot user: who `Card.edited_by` is after a write of ours."""
@@ -205,6 +214,10 @@ class NotionTaskBoard:
             statuses={role: option.name for role, option in columns.roles.items()},
             problems=tuple(map(str, columns.missing)),
         )
+
+    @property
+    def skew(self) -> timedelta | None:
+        return self.client.skew
 
     def close(self) -> None:
         self.client.close()
@@ -282,7 +295,9 @@ class NotionTaskBoard:
     ) -> None:
         """Notion has answered 200 and written nothing for a column it did not know."""
         entries = page.get("properties")
-        by_id = {e.get("id"): e for e in entries.values() if isinstance(e, dict)} if isinstance(entries, dict) else {}
+        if not isinstance(entries, dict):
+            raise UnknownOutcome("Notion answered 200 without the page's columns")
+        by_id = {e.get("id"): e for e in entries.values() if isinstance(e, dict)}
         for logical in values:
             column = columns.require(logical)
             entry = by_id.get(column.id)
@@ -307,6 +322,11 @@ class NotionTaskBoard:
         if self.client.connection.version < "2026-03-11":
             return {"after": block_id}
         return {"position": {"type": "after_block", "after_block": {"id": block_id}}}
+
+
+def _text_refused(exc: EndpointGone) -> Fatal:
+    """Texts cannot be put on pages any more. It is told as the refusal of one: an ending is shown without its text."""
+    return Fatal(str(exc))
 
 
 def _present(values: CardValues, columns: Columns) -> CardValues:

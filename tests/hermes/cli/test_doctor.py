@@ -3,12 +3,9 @@ from __future__ import annotations
 import json
 import sqlite3
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
 
 from hermes.app import App
-from hermes.doctor import _skew
 from hermes.model.run import NewRun, RunKind
-from hermes.testing.odd_server import OddServer, http_answer
 
 
 def checks(place, *options: str) -> dict[str, list[dict[str, str]]]:
@@ -106,15 +103,3 @@ def test_a_board_that_cannot_be_reached_fails(place) -> None:
     found = checks(place)
     assert found["board team"][0]["level"] == "fail"
     assert "board team" not in checks(place, "--offline")
-
-
-def test_a_clock_that_is_wrong_is_noticed_by_the_boards_date() -> None:
-    now = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
-    server = OddServer()
-    try:
-        server.answers = [http_answer(401, date="Mon, 05 Jan 2026 09:01:00 GMT"), http_answer(401, date="nonsense")]
-        assert _skew(server.url, lambda: now) == timedelta(minutes=1)
-        assert _skew(server.url, lambda: now) is None
-    finally:
-        server.close()
-    assert _skew(server.url, lambda: now) is None

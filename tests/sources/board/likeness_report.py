@@ -37,7 +37,7 @@ BEYOND = """\
 - Views are kept and can be queried; their layout has no meaning here.
 - The days and weeks of relative filters (`this_week`, `past_month`, ...) are those of UTC; weeks begin on Sunday.
 - Markdown covers plain pages (headings, lists, to-dos, quotes, code, equations, links, styles), not the whole dialect.
-- Agents, sessions, meeting notes, OAuth and webhooks are not served; they answer `invalid_request_url`.
+- Agents, sessions, meeting notes and OAuth are not served; they answer `invalid_request_url`.
 """
 
 

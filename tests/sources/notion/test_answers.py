@@ -30,9 +30,12 @@ from sources.notion.answers import (
     NO_HINT_SECONDS,
     Blocked,
     Committed,
+    CursorExpired,
+    EndpointGone,
     RateLimited,
     SchemaRejected,
     StoppedUnknown,
+    VersionRetired,
     retry_after_seconds,
 )
 
@@ -60,6 +63,8 @@ NO_SORT = "Could not find sort property with name or id: l%3Dot"
 NO_PROPERTY = "RunId is not a property that exists."
 NO_OPTION = 'Status option "Doing" does not exist.'
 OTHER_TYPE = "database property status does not match filter select"
+OLD_VERSION = 'Notion-Version header failed validation: should be `"2027-01-01"`, instead was `"2026-03-11"`.'
+OLD_CURSOR = "body failed validation: body.start_cursor should be a valid cursor."
 ARCHIVED = "Can't edit block that is archived. You must unarchive the block before editing."
 BLOCKED = {"rate_limit_reason": "public_api_request_blocked"}
 SPACE = {"rate_limit_reason": "public_api_space_request_rate_limit"}
@@ -84,8 +89,12 @@ CASES: dict[str, tuple[Any, type[SourceError], type[SourceError]]] = {
     "404 page": (page(404), Retryable, Retryable),
     "407 page": (page(407), Retryable, Retryable),
     "400": (notion(400, "validation_error", "body failed validation."), Fatal, Fatal),
-    "400 wrong route": (notion(400, "invalid_request_url"), Fatal, Fatal),
-    "400 no version": (notion(400, "missing_version"), Fatal, Fatal),
+    "400 wrong route": (notion(400, "invalid_request_url"), EndpointGone, EndpointGone),
+    "400 no version": (notion(400, "missing_version"), EndpointGone, EndpointGone),
+    "400 old version": (notion(400, "validation_error", OLD_VERSION), VersionRetired, VersionRetired),
+    "400 old cursor": (notion(400, "validation_error", OLD_CURSOR), CursorExpired, CursorExpired),
+    "200 of another kind": (http_answer(200, {"object": "user", "id": "u"}), Retryable, UnknownOutcome),
+    "200 of no kind": (http_answer(200, {"status": "ok"}), Retryable, UnknownOutcome),
     "400 column by id": (notion(400, "validation_error", NO_COLUMN), SchemaRejected, SchemaRejected),
     "400 column by name": (notion(400, "validation_error", NO_PROPERTY), SchemaRejected, SchemaRejected),
     "400 sort column": (notion(400, "validation_error", NO_SORT), SchemaRejected, SchemaRejected),

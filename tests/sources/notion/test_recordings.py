@@ -15,10 +15,11 @@ import pytest
 import vcr
 from pydantic import SecretStr
 
-from hermes.errors import Fatal, Gone, Misconfigured, Unauthorized
+from hermes.errors import Gone, Misconfigured, Unauthorized
 from hermes.model.card import Card, CardStatus, CardValues
 from hermes.testing.limiter import NotedLimiter
 from sources.notion import BoardSettings, NotionClient, NotionConnection, NotionTaskBoard
+from sources.notion.answers import EndpointGone
 from sources.notion.cards import to_card
 from sources.notion.columns import read_columns
 from sources.notion.locate import Located, locate
@@ -192,7 +193,7 @@ def test_body_of_an_empty_page(client: NotionClient) -> None:
         ("page_not_found", "pages/7855b161-f63e-4683-b7c7-8ca6e97ee266", Gone, "shared with your integration"),
         ("bad_page_id", "pages/12345678-1234-1234-1234-123456789abc", Gone, "No such id"),
         ("bad_token", "users", Unauthorized, "API token is invalid"),
-        ("bad_route", "invalid", Fatal, "invalid_request_url"),
+        ("bad_route", "invalid", EndpointGone, "invalid_request_url"),
     ],
 )
 def test_errors(name: str, path: str, kind: type[Exception], says: str, client: NotionClient) -> None:
