@@ -1,4 +1,4 @@
-"""From a candidate to a run, and what became of a claim that was interrupted (`hermes/claim/claiming.py`, `start.py`)."""
+"""From a candidate to a run, and what became of an interrupted claim (`hermes/claim/claiming.py`, `start.py`)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from claim_model import holding
 from claim_model.settings import Mode, Settings
 from claim_model.values import (
     NOBODY,
-    At,
     Job,
     Page,
     Row,
@@ -152,18 +151,20 @@ def start(world: World, index: int, what: str, page: Page, settings: Settings) -
     database = world.databases[mine]
     row, run = database.row, database.run
     again = run.state is not RunState.none
-    run = Run(RunState.ready, asking=page.asking) if not again else run._replace(held=False, asking=page.asking)
+    text = row.text if again else page.text
+    asking = page.asking + text
+    run = run._replace(held=False, asking=asking) if again else Run(RunState.ready, asking=asking)
     row = holding.settled(holding.answered(row, Write(Job.claim, Status.progress)), settings)
     changes = row._replace(
         state=State.claimed,
         expires=page.expires,
-        text=row.text if again else page.text,
+        text=text,
         resume=False,
-        started=max(row.started, page.asking),
+        started=max(row.started, asking),
         verify=False,
         due=0,
     )._asdict()
-    unasked = not again and page.asking <= row.started
+    unasked = not again and asking <= row.started
     step = holding.let_go(world, index, what, settings, its_run=run, **changes | {"holder": NOBODY, "hold": 0})
     if unasked and step.broke is None and not world.threads[index].stale:
         step = step._replace(broke="ASKED")
@@ -198,6 +199,8 @@ def _not_ours(world: World, index: int, page: Page, settings: Settings) -> Step:
     state = State.gone if page.trash else State.idle
     row = database.row
     changes = {"state": state, "generation": row.generation - 1, "run": 0, "shared": False}
+    if page.trash and settings.rules.trashed_claim_is_kept:
+        changes = {"state": state}
     return holding.let_go(world, index, "finds that it lost the card", settings, **changes)
 
 
@@ -223,7 +226,7 @@ def _ours(page: Page, row: Row) -> bool:
 
 def _read(world: World, index: int, settings: Settings) -> tuple[Page, Row]:
     page = world.threads[index].page
-    assert page is not None and world.threads[index].at is At.read
+    assert page is not None
     return page, world.databases[settings.threads[index].database].row
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from claim_model import abandoned, claiming, finishing, holding, retry, upkeep, writing
 from claim_model.settings import Settings
-from claim_model.values import FINAL, At, Database, Job, RunState, State, Step, Steps, World
+from claim_model.values import FINAL, At, Database, Job, RunState, State, Step, Steps, Thread, World
 
 Decision = Callable[[World, int, Settings], Step]
 
@@ -50,6 +50,8 @@ def steps(world: World, index: int, settings: Settings) -> Steps:
             yield Step(
                 f"{index} reads the page: {world.page.status}, run {world.page.run}", world.with_thread(index, read)
             )
+    elif thread.at in (At.read, At.answered) and thread.stale and settings.rules.fence:
+        yield Step(f"{index} is stale and stops", world.with_thread(index, Thread()))
     elif thread.at is At.read:
         yield AFTER_GET[thread.job](world, index, settings)
     elif thread.at is At.answered:

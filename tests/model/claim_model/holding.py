@@ -34,6 +34,8 @@ def change(world: World, index: int, what: str, settings: Settings, database: Da
     mine, now = settings.threads[index].database, world.threads[index]
     if now.stale and settings.rules.fence:
         return Step(f"{index} is stale and stops", world.with_thread(index, Thread()))
+    if settings.rules.hold_has_an_end and world.databases[mine].row.hold == 0:
+        return Step(f"{index} has held the row for too long and stops", world.with_thread(index, Thread()))
     after = world.with_database(mine, database).with_thread(index, thread)
     return Step(f"{index} {what}", after, broke="FENCE" if now.stale else None)
 
@@ -82,8 +84,6 @@ def log(world: World, index: int, write: Write, settings: Settings) -> Step:
     mine, rules = settings.threads[index].database, settings.rules
     database, thread = world.databases[mine], world.threads[index]
     row = database.row
-    if rules.log_within_hold and row.hold == 0:
-        return let_go(world, index, "has held the row for too long", settings)
     if rules.hold_during_write:
         row = row._replace(hold=settings.hold)
     if write.status is not None and rules.log_before_send:

@@ -6,6 +6,8 @@ from claim_model import board, holding
 from claim_model.settings import Mode, Settings
 from claim_model.values import At, Database, Job, Page, Row, State, Status, Step, Steps, Thread, World, installation
 
+OPEN = (State.claiming, State.settling, State.claimed, State.backoff)
+
 
 def steps(world: World, index: int, settings: Settings) -> Steps:
     thread = world.threads[index]
@@ -24,10 +26,13 @@ def steps(world: World, index: int, settings: Settings) -> Steps:
 def _record(world: World, index: int, page: Page, overtaken: bool, settings: Settings) -> Step:
     """`offers.py:take_in`: one transaction."""
     mine = settings.threads[index].database
-    taken = take_in(world.databases[mine], page, mine, overtaken, settings)
+    row = world.databases[mine].row
+    forgotten = _forgotten(row, page, mine, overtaken)
+    if settings.rules.forgotten_by_get:
+        forgotten = forgotten and _forgotten(row, world.page, mine, False)
+    taken = take_in(world.databases[mine], page, mine, overtaken, forgotten, settings)
     what = f"{index} records a query: {page.status}, run {page.run}"
-    broke = "KNOWN" if _forgotten(world.databases[mine].row, page, mine, overtaken) else None
-    broke = None if settings.budget.restores else broke
+    broke = "KNOWN" if forgotten and not settings.budget.restores else None
     return Step(what, world.with_database(mine, taken).with_thread(index, Thread()), broke=broke)
 
 
@@ -37,10 +42,9 @@ def _abandoned(world: World, index: int, settings: Settings) -> Steps:
     row, page = world.databases[mine].row, world.page
     if settings.grace or settings.modes[mine] is not Mode.shared or not settings.rules.abandoned_is_shown:
         return
-    if row.state not in (State.claiming, State.settling, State.claimed, State.backoff) and holding.may_hold(row):
-        if is_abandoned(page, mine):
-            after = holding.hold(world, index, Job.abandon, row._replace(state=State.idle, run=0), settings)
-            yield Step(f"{index} looks at a claim that ran out long ago", after)
+    if row.state not in OPEN and holding.may_hold(row) and is_abandoned(page, mine):
+        after = holding.hold(world, index, Job.abandon, row._replace(state=State.idle, run=0), settings)
+        yield Step(f"{index} looks at a claim that ran out long ago", after)
 
 
 def is_abandoned(page: Page, mine: int) -> bool:
@@ -49,11 +53,12 @@ def is_abandoned(page: Page, mine: int) -> bool:
     return foreign and page.status is Status.progress and not page.trash and page.expires == 0
 
 
-def take_in(database: Database, page: Page, mine: int, overtaken: bool, settings: Settings) -> Database:
+def take_in(
+    database: Database, page: Page, mine: int, overtaken: bool, forgotten: bool, settings: Settings
+) -> Database:
     """`overtaken`: the row was settled after the query was asked."""
     foreign = _foreign(page, mine) and settings.modes[mine] is not Mode.shared
-    forgotten = _forgotten(database.row, page, mine, overtaken) and settings.rules.name_is_not_ownership
-    if foreign or forgotten:
+    if foreign or (forgotten and settings.rules.name_is_not_ownership):
         database = database._replace(saw_stranger=True, stopped=settings.rules.stranger_stops)
     row = database.row
     if page.status is Status.todo and not page.trash:
@@ -99,5 +104,5 @@ def _forgotten(row: Row, page: Page, mine: int, overtaken: bool) -> bool:
     """`offers.py:_forgotten`: ours, and our database knows nothing of it: it was restored or copied."""
     if page.status is not Status.progress or not page.claimed or page.trash or installation(page.run) != mine:
         return False
-    known = row.run == page.run or row.state in (State.claiming, State.settling, State.claimed, State.backoff)
+    known = row.run == page.run or row.state in OPEN
     return not known and not overtaken

@@ -22,7 +22,7 @@ def steps(world: World, settings: Settings) -> Steps:
         what = "restores the card" if page.trash else "trashes the card"
         yield _step(world.spend(people=1), f"A PERSON {what}", trashed, settings)
     if world.budget.edits and page.status is Status.todo and not page.trash:
-        edited = _touched(page, True)._replace(text=page.text + 1)
+        edited = _touched(page, False)._replace(text=page.text + 1)
         yield _step(world.spend(edits=1), "A PERSON edits the text", edited, settings)
     if world.budget.cancels:
         yield from _cancel(world)

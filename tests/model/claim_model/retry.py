@@ -91,7 +91,7 @@ def ask_again(world: World, index: int, page: Page, settings: Settings) -> Step:
     ours = settings.modes[mine] is not Mode.shared or page.run in (0, row.run)
     if run.state is RunState.parked and ours:
         again = run._replace(
-            state=RunState.ready, held=True, stop=False, intent=False, driver=NOBODY, asking=page.asking
+            state=RunState.ready, held=True, stop=False, intent=False, driver=NOBODY, asking=page.asking + row.text
         )
         what = "sees it asked for again: the parked run goes on"
         return holding.let_go(world, index, what, settings, its_run=again, state=State.backoff, resume=True)

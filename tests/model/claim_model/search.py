@@ -167,4 +167,4 @@ def _with_shared(part: Part, shared: dict[object, object]) -> Part:
 
 def _with_shared_parts(world: World, shared: dict[object, object]) -> World:
     """Most of a world is as it was in another: kept once, millions of worlds fit into memory."""
-    return World(*(_with_shared(part, shared) for part in world))
+    return World._make(_with_shared(part, shared) for part in world)

@@ -107,7 +107,8 @@ class Page(NamedTuple):
     since_moved: int = 0
     """Ticks since a person put the status there, where that is judged. Nobody in the protocol sees this."""
     asking: int = 0
-    """How often people have asked for the card, the first time not counted. Nobody in the protocol sees this."""
+    """How often people have moved it to Todo. With the text that a run goes by, this is what it answers: an asking.
+    Nobody in the protocol sees this."""
 
 
 class Write(NamedTuple):

@@ -44,10 +44,9 @@ def _read_back(world: World, index: int, thread: Thread, settings: Settings) -> 
     """`writing.py:write_card`: a claim's RunId stands there by this write alone, so a GET that shows it is its answer.
     Else the outcome is unknown, and nobody writes the page until it can no longer land."""
     row, page = world.databases[settings.threads[index].database].row, world.page
-    claim = thread.job in (Job.claim, Job.reclaim) and settings.rules.lost_answer_is_read
-    if claim and page.run == row.run and page.status is Status.progress:
-        if page.claimed and not page.trash:
-            found = world.with_thread(index, thread._replace(at=At.answered, page=page))
-            return Step(f"{index} reads the page: its claim has landed", found)
+    shows_it = page.run == row.run and page.status is Status.progress and page.claimed and not page.trash
+    if thread.job in (Job.claim, Job.reclaim) and shows_it:
+        found = world.with_thread(index, thread._replace(at=At.answered, page=page))
+        return Step(f"{index} reads the page: its claim has landed", found)
     wait = settings.wait_out if settings.rules.wait_out else 0
     return holding.let_go(world, index, "records an unknown outcome", settings, unknown=wait, verify=row.verify)
