@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from pydantic import SecretStr
+from sqlmodel import SQLModel
 
+import store.tables  # noqa: F401 -- registers the tables
+from hermes.claim import ClaimingPoll, Desk
 from hermes.clock import SystemClock
+from hermes.errors import SourceError
+from hermes.limits import Breaker, DatabaseLimiter
+from hermes.model.card import ProtocolTimes
+from hermes.model.claim import CardInput, ClaimPolicy
+from hermes.model.installation import Identity
+from hermes.model.json import JSON
+from hermes.model.run import RunState
+from hermes.testing.clock import FakeClock
 from hermes.testing.limiter import NotedLimiter
 from hermes.testing.odd_server import OddServer
-from sources.board import BoardServer, running
+from sources.board import PERSON_TOKEN, BoardServer, running
 from sources.board.ids import bot_id
 from sources.notion import BoardSettings, NotionClient, NotionConnection, NotionTaskBoard
+from sources.notion.init import create_board
+from store.database import Database
 
 
 def text(content: str) -> list[dict[str, Any]]:
@@ -189,3 +205,161 @@ def odd_client(odd: OddServer, limiter: NotedLimiter) -> Iterator[NotionClient]:
 def hasty_client(odd: OddServer, limiter: NotedLimiter) -> Iterator[NotionClient]:
     """Gives a call half a second."""
     yield from _odd_client(odd, limiter, 0.5)
+
+
+TIMES = ProtocolTimes(
+    guard=timedelta(seconds=10),
+    settle=timedelta(seconds=12),
+    wait_out=timedelta(seconds=65),
+    hint_age=timedelta(seconds=20),
+)
+
+
+@dataclass
+class _Act:
+    function: str = "work"
+    name: str = "act"
+
+    def args(self, card: CardInput) -> dict[str, JSON]:
+        return {"title": card.title}
+
+
+@dataclass
+class Crew:
+    """One installation at work on a board over HTTP, with the limiter and breaker it has in earnest. One clock for all:
+    who sleeps moves it. The people are spared by every plan and limit."""
+
+    server: BoardServer
+    clock: FakeClock
+    store: Database
+    board: NotionTaskBoard
+    people: NotionClient
+    breaker: Breaker
+    limiter: DatabaseLimiter
+    desk: Desk = field(init=False)
+
+    def __post_init__(self) -> None:
+        poll = ClaimingPoll(
+            ClaimPolicy("tasks", "1", lease=timedelta(minutes=15), max_concurrent=3, comment_on=frozenset()),
+            self.board.key,
+            _Act(),
+            lambda card, now: True,
+        )
+        identity = Identity("crew", "boot-1")
+        self.desk = Desk(
+            self.store, lambda: {self.board.key: self.board}, lambda: {"tasks": poll}, identity, self.clock
+        )
+        with self.store.write() as uow:
+            uow.places.set_places("tasks", 3)
+
+    # -- people and faults
+
+    def add(self, title: str = "A card") -> str:
+        values = {"Name": {"title": text(title)}, "Status": {"select": {"name": "Todo"}}}
+        body = {"parent": {"type": "data_source_id", "data_source_id": self.board.key}, "properties": values}
+        return str(self.people.write("POST", "pages", body)["id"])
+
+    def shown(self, card_id: str) -> str:
+        return self.board_shows(card_id, "Status")
+
+    def board_shows(self, card_id: str, column: str) -> str:
+        """As a person sees it: past every fault."""
+        store = self.server.board.store
+        page = store.get(card_id)
+        assert page is not None
+        source = store.get(page.parent_id)
+        assert source is not None
+        for property_id, prop in source.body["properties"].items():
+            if prop["name"] == column:
+                value = page.body["properties"].get(property_id)
+                if prop["type"] == "select":
+                    return str(next((o["name"] for o in prop["options"] if o["id"] == value), ""))
+                return "".join(part["content"] for part in value or ())
+        raise AssertionError(f"no column {column}")
+
+    def last_error(self, card_id: str) -> str:
+        return self.board_shows(card_id, "LastError")
+
+    def fault(self, name: str, value: Any = None, **more: Any) -> None:
+        self._admin("POST", "faults", {"name": name, "value": value, **more})
+
+    def plan(self, **rates: Any) -> None:
+        self._admin("POST", "faults", {"plan": rates})
+
+    def clear(self) -> None:
+        self._admin("DELETE", "faults")
+
+    def forget(self) -> None:
+        self._admin("DELETE", "ledger")
+
+    def calls(self) -> list[dict[str, Any]]:
+        """Ours, since `forget`."""
+        ours = bot_id(self.board.client.connection.bearer)
+        return [call for call in self._admin("GET", "ledger")["calls"] if call["bot"] == ours]
+
+    # -- Hermes
+
+    def poll(self) -> SourceError | None:
+        """One occurrence of the poll; what it raised."""
+        try:
+            self.desk.ask(self.board)
+        except SourceError as error:
+            return error
+        finally:
+            self.desk.tick()
+        return None
+
+    def work(self, result: JSON = None) -> int:
+        """The worker: whatever is due succeeds."""
+        with self.store.write() as uow:
+            leased = uow.leases.lease("boot-1", timedelta(minutes=5), ["work"], 100)
+        for one in leased:
+            with self.store.write() as uow:
+                uow.endings.end(one.lease, RunState.succeeded, result_json=json.dumps(result))
+        return len(leased)
+
+    def go_on(self, seconds: float, step: float = 10) -> None:
+        """Poll, work and show, as time goes by."""
+        for _ in range(int(seconds / step)):
+            self.clock.advance(timedelta(seconds=step))
+            self.poll()
+            self.work()
+            self.desk.tick()
+
+    def runs(self) -> int:
+        with self.store.read() as uow:
+            return len(uow.runs.list(limit=1000))
+
+    def _admin(self, method: str, path: str, body: object = None) -> Any:
+        with httpx.Client(base_url=self.server.url, trust_env=False) as admin:
+            answer = admin.request(method, f"/_board/{path}", json=body)
+        assert answer.is_success, answer.text
+        return answer.json() if answer.content else None
+
+
+@pytest.fixture
+def crew(tmp_path: Path) -> Iterator[Crew]:
+    """Already knows to be alone on its board."""
+    clock = FakeClock()
+    store = Database(f"sqlite:///{tmp_path / 'hermes.db'}", clock)
+    SQLModel.metadata.create_all(store.engine)
+    with running(tmp_path / "board.db", clock=clock) as server:
+        people = NotionClient(
+            NotionConnection(token=SecretStr(PERSON_TOKEN), base_url=server.url), NotedLimiter(), clock=clock
+        )
+        settings = BoardSettings(connection="local", board="made below")
+        made = create_board(people, settings, title="Team")
+        settings = BoardSettings(connection="local", board=made.located.data_source_id)
+        connection = NotionConnection(token=SecretStr("crew"), base_url=server.url, timeout_seconds=5)
+        limiter = DatabaseLimiter(connection.credential_key, store, clock)
+        breaker = Breaker(clock)
+        client = NotionClient(connection, limiter, clock=clock, breaker=breaker)
+        board = NotionTaskBoard("team", settings, client, clock=clock, times=TIMES)
+        crew = Crew(server, clock, store, board, people, breaker, limiter)
+        assert crew.poll() is None
+        clock.advance(timedelta(seconds=30))
+        crew.forget()
+        yield crew
+        client.close()
+        people.close()
+    store.close()
