@@ -1,4 +1,4 @@
-"""The claim protocol holds in every small world; without any one of its rules it does not (`explore.py` has the rest)."""
+"""In every small world the claim protocol holds; without any one of its rules it does not. The rest: `explore.py`."""
 
 from __future__ import annotations
 

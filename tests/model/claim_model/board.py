@@ -19,8 +19,9 @@ def shown(page: Page, write: Write, age: int) -> Page:
         expires=page.expires if write.expires is None else max(0, write.expires - age),
         after=write.after if claim else page.after,
         retries=page.retries if write.retries is None else write.retries,
-        by_hand=page.by_hand and status is page.status,
-        since_moved=page.since_moved if status is page.status else 0,
+        left=status if write.status is not None else page.left,
+        by_hand=page.by_hand and write.status is None,
+        since_moved=page.since_moved if write.status is None else 0,
     )
 
 

@@ -176,6 +176,16 @@ LIMITS = [
         {"explained_by_all_values": True},
     ),
     Limit(
+        "a lost answer while a card waits in Todo hides a person's move to Todo after `runs cancel`",
+        replace(
+            with_budget(ONE, timeouts=1, failures=1, people=1, cancels=1),
+            rules=Rules(explained_by_all_values=True),
+        ),
+        "PEOPLE",
+        "hermes/claim/work.py:expected_status: a card in backoff is expected in Todo, also when a claim or an ending "
+        "of ours had landed and a person has moved it since; LastError and RunId would tell the two apart",
+    ),
+    Limit(
         "a process that stood still under a hold goes on by what it had read",
         with_budget(replace(ONE, window=12), people=1),
         "WINDOW",
@@ -223,7 +233,9 @@ def cured(settings: Settings) -> Settings:
 
 
 LARGE = {
-    "one exclusive, everything twice": with_budget(ONE, kills=1, timeouts=1, people=1, edits=1, failures=1, cancels=1),
+    "one exclusive, all faults": with_budget(ONE, kills=1, timeouts=1, suspensions=1, people=1, edits=1, failures=1),
+    "one exclusive, all moves": with_budget(ONE, people=2, edits=1, failures=2),
+    "one exclusive, cancelled runs": with_budget(ONE, kills=1, timeouts=1, edits=1, cancels=1, failures=1),
     "one exclusive, people three times": with_budget(ONE, kills=1, people=3),
     "one exclusive, stale and slow queries": with_budget(
         replace(ONE, query_lag=2, slow_queries=True), kills=1, people=1, failures=1

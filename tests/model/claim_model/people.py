@@ -15,7 +15,7 @@ def steps(world: World, settings: Settings) -> Steps:
     if world.budget.people:
         for status in MOVES:
             if status is not page.status and not page.trash:
-                moved = _touched(page, status is Status.todo)._replace(status=status, by_hand=True)
+                moved = _touched(page, status is Status.todo)._replace(status=status, by_hand=status is not page.left)
                 yield _step(world.spend(people=1), f"A PERSON moves the card to {status}", moved, settings)
         restored_to_todo = page.trash and page.status is Status.todo
         trashed = _touched(page, restored_to_todo)._replace(trash=not page.trash)
@@ -41,7 +41,8 @@ def _cancel(world: World) -> Steps:
     for index, database in enumerate(world.databases):
         if database.run.state not in (*FINAL, RunState.none):
             run = claiming.stopped(database.run)
-            touched = world.page._replace(moves=world.page.moves + 1)
+            # Who cancels a card that waits in Todo wants it shown as Failed: the hand before has no say any more.
+            touched = world.page._replace(moves=world.page.moves + 1, by_hand=False)
             after = world.spend(cancels=1)._replace(page=touched)
             after = after.with_database(index, database._replace(run=run))
             yield Step(f"A PERSON cancels the run of database {index}", after, fault=True)

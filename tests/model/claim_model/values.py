@@ -100,8 +100,10 @@ class Page(NamedTuple):
     retries: int = 0
     text: int = 0
     trash: bool = False
+    left: Status = Status.todo
+    """The status that a write of ours put there last. Nobody in the protocol sees this."""
     by_hand: bool = False
-    """A person put the status there. Nobody in the protocol sees this."""
+    """A person put the status there, and it is not where we had left it. Nobody in the protocol sees this."""
     moves: int = 0
     """How often people touched the card. Nobody in the protocol sees this."""
     since_moved: int = 0
