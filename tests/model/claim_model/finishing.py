@@ -106,4 +106,4 @@ def _theirs(page: Page, mine: int, row: Row) -> bool:
 
 
 def _late_write_of_ours(row: Row, page: Page, settings: Settings) -> bool:
-    return settings.rules.requeue_by_log and holding.explained(row, page.status, page.retries, settings)
+    return settings.rules.requeue_by_log and holding.explained(row, page, settings)

@@ -5,7 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from claim_model.settings import Settings
-from claim_model.values import NOBODY, At, Database, Job, Logged, Row, Status, Step, Thread, World, Write, installation
+from claim_model.values import (
+    NOBODY,
+    At,
+    Database,
+    Job,
+    Logged,
+    Page,
+    Row,
+    Status,
+    Step,
+    Thread,
+    World,
+    Write,
+    installation,
+)
 
 DESK = (At.held, At.read, At.logged, At.sent, At.unanswered, At.answered)
 
@@ -87,7 +101,7 @@ def log(world: World, index: int, write: Write, settings: Settings) -> Step:
     if rules.hold_during_write:
         row = row._replace(hold=settings.hold)
     if write.status is not None and rules.log_before_send:
-        row = row._replace(log=noted(row.log, Logged(0, write.status, write.retries)))
+        row = row._replace(log=noted(row.log, Logged(0, write.status, write.retries, write.claimed)))
     ready = thread._replace(at=At.logged, job=write.job, write=write, since_log=0)
     return change(world, index, f"logs {write.job}", settings, database._replace(row=row), ready)
 
@@ -106,7 +120,11 @@ def answered(row: Row, write: Write) -> Row:
     return row._replace(log=tuple(e for e in row.log if (e.status, e.retries) != (write.status, write.retries)))
 
 
-def explained(row: Row, status: Status, retries: int, settings: Settings) -> bool:
+def explained(row: Row, page: Page, settings: Settings) -> bool:
     """`hermes/claim/people.py:explained`: may one of our own writes have put this there?"""
     every = settings.rules.explained_by_all_values
-    return any(e.status is status and (not every or e.retries in (None, retries)) for e in row.log)
+    return any(e.status is page.status and (not every or _says_all(e, page)) for e in row.log)
+
+
+def _says_all(entry: Logged, page: Page) -> bool:
+    return entry.retries in (None, page.retries) and entry.claimed in (None, page.claimed)

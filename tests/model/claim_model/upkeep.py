@@ -35,7 +35,7 @@ def observe(world: World, index: int, settings: Settings) -> Step:
         if page.run not in (0, row.run):
             return _reassert(world, index, row, page, settings)
         return holding.let_go(world, index, "sees that all is well", settings)
-    ours = settings.rules.requeue_by_log and holding.explained(row, page.status, page.retries, settings)
+    ours = settings.rules.requeue_by_log and holding.explained(row, page, settings)
     if not page.trash and ours:
         return _reassert(world, index, row, page, settings)
     if not settings.rules.stop_before_again and page.status is Status.todo and not page.trash:

@@ -141,6 +141,7 @@ class Logged(NamedTuple):
     age: int
     status: Status
     retries: int | None
+    claimed: bool | None
 
 
 class Row(NamedTuple):
