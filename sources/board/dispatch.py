@@ -70,7 +70,7 @@ class Dispatcher:
             fault = self.disturbances.take(call, entry, writes=route.writes)
             response = await self._meet(fault, route, call, entry, request_id) if fault else None
             if response is None:
-                response = self._after(fault, self._handle(route, call, entry), entry, request_id)
+                response = self._after(fault, self._answer(route, call, entry, request_id), entry, request_id)
         except NotionError as error:
             response = self._refusal(error, request_id)
         except Dropped:
@@ -105,6 +105,13 @@ class Dispatcher:
         if version not in route.versions:
             raise invalid_url()
         return route, params, user_id, version
+
+    def _answer(self, route: Route, call: Call, entry: Entry, request_id: str) -> Response:
+        """What the board itself says, be it a refusal: that too can be lost on its way."""
+        try:
+            return self._success(self._handle(route, call, entry), request_id)
+        except NotionError as error:
+            return self._refusal(error, request_id)
 
     def _handle(self, route: Route, call: Call, entry: Entry) -> Json:
         try:
@@ -142,9 +149,8 @@ class Dispatcher:
                 self.disturbances.edit(fault, entry)
         return None
 
-    def _after(self, fault: Fault | None, answer: Json, entry: Entry, request_id: str) -> Response:
+    def _after(self, fault: Fault | None, response: Response, entry: Entry, request_id: str) -> Response:
         """Between the commit and the answer."""
-        response = self._success(answer, request_id)
         if fault is None:
             return response
         match fault.kind:

@@ -170,7 +170,8 @@ def _from_answer(
     if code == "conflict_error":
         return Conflict(f"Notion could not save: {said}")
     if code == "unauthorized":
-        return Unauthorized(f"Notion refuses the token: {said} Make a new one, or check which one is configured")
+        # Not "token: ...": what follows that in a log is taken for a secret and masked.
+        return Unauthorized(f"Notion refuses the token ({said}) Make a new one, or check which one is configured")
     if code == "restricted_resource":
         return Unauthorized(
             f"The connection may not do this: {said} Give it the capability it lacks (read, update, insert content; "

@@ -166,6 +166,7 @@ def make_bench(
         return bench
 
     yield make
+    admin.delete("/_board/faults")  # the server is everybody's
     for client in opened:
         client.close()
 
