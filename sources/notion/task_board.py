@@ -29,6 +29,7 @@ writing cards goes by ids and needs no fresh one."""
 LACKING_AGE = timedelta(seconds=10)
 """What was missing may be there again: a poll that fails at it must see the cure at its next try."""
 COMMENT_UNITS = 10_000
+COMMENT_NOTE = " … (cut here: `hermes-poll runs show` has all of it)"
 OPEN = (CardStatus.todo, CardStatus.in_progress)
 
 
@@ -186,7 +187,7 @@ class NotionTaskBoard:
         tail = f"\n{label(marker)}"
         if again and any(label(marker) in said for said in self._comments(card_id)):
             return
-        said = cut(clean(text), COMMENT_UNITS) + tail
+        said = cut(clean(text), COMMENT_UNITS, note=COMMENT_NOTE) + tail
         body = {"parent": {"page_id": card_id}, "rich_text": rich_text(said)}
         try:
             self.client.write("POST", "comments", body, urgent=True, send_by=send_by)
