@@ -1,5 +1,5 @@
 """A worker is killed (kill -9) again and again over 300 jobs, and started anew each time; then it is left in peace.
-What is done, undone and done twice says the outside's record. And how long the jobs of one killed worker stand still."""
+What is done, undone and done twice says the outside's record. And how long the jobs of a killed worker stand still."""
 
 from __future__ import annotations
 

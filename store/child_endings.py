@@ -8,7 +8,8 @@ from sqlalchemy import bindparam, update
 
 from hermes.model.run import RunError, RunState
 from hermes.model.step import StepState
-from store.holding import in_state
+from store.holding import in_state, step_in_state
+from store.prepared import Prepared
 from store.run_values import error_values
 from store.tables.runs import RUNS, STEPS
 from store.timeline import note
@@ -16,11 +17,11 @@ from store.timeline import note
 if TYPE_CHECKING:
     from store.unit_of_work import UnitOfWork
 
-_SETTLE = (
+_SETTLE = Prepared(
     update(STEPS)
     .where(
         STEPS.c.awaits_run_id == bindparam("b_child"),
-        STEPS.c.state.in_([StepState.waiting.value, StepState.parked.value]),
+        step_in_state(StepState.waiting, StepState.parked),
     )
     .values(
         state=bindparam("b_state"),
@@ -65,8 +66,8 @@ def settle(
     """Write an ending into every step that awaits the run, and make those runs due."""
     step_state, step_result, step_error = child_ending(state, result, error, reason)
     execute = uow.connection.execute
-    awaiting = execute(
-        _SETTLE,
+    awaiting = _SETTLE.rows(
+        uow.connection,
         {
             "b_child": run_id,
             "b_state": step_state.value,
@@ -74,7 +75,7 @@ def settle(
             **error_values(step_error, "b_"),
             "b_finished": None if step_state is StepState.parked else uow.now,
         },
-    ).all()
+    )
     for parent_id, seq in awaiting:
         if step_state is StepState.failed:
             execute(_FAILED_STEP, {"b_run": parent_id, "b_seq": seq})

@@ -14,6 +14,7 @@ from hermes.model.step import StepState
 from hermes.ports.runs import NOTHING, Pending
 from store.child_endings import settle
 from store.holding import HELD, LET_GO, held_by
+from store.prepared import Prepared
 from store.run_values import error_values
 from store.steps import grant_afresh, record_pending
 from store.tables.runs import RUNS, STEPS
@@ -29,7 +30,7 @@ def _instant(name: str) -> BindParameter[datetime]:
 
 
 _LEFT = (RUNS.c.place_group, RUNS.c.kind, RUNS.c.object_id)
-_HIBERNATE = (
+_HIBERNATE = Prepared(
     update(RUNS)
     .where(HELD)
     .values(
@@ -43,7 +44,7 @@ _HIBERNATE = (
     .returning(*_LEFT, RUNS.c.cancel_reason)
 )
 _DUE_NOW = update(RUNS).where(RUNS.c.id == bindparam("b_run")).values(due_at=bindparam("b_now"))
-_REDELIVER = (
+_REDELIVER = Prepared(
     update(RUNS)
     .where(HELD)
     .values(
@@ -61,7 +62,7 @@ _REDELIVER = (
     )
     .returning(*_LEFT, RUNS.c.deliveries, RUNS.c.held)
 )
-_END = (
+_END = Prepared(
     update(RUNS)
     .where(HELD)
     .values(
@@ -115,9 +116,9 @@ class EndingStatements:
 
     def sleep(self, lease: Lease, due_at: datetime | None, reason: str) -> None:
         """The update alone, for statements that say in the timeline themselves why the run waits."""
-        row = self._uow.connection.execute(
-            _HIBERNATE, {**held_by(lease), "b_due": due_at, "b_reason": reason, "b_now": self._uow.now}
-        ).one_or_none()
+        row = _HIBERNATE.row(
+            self._uow.connection, {**held_by(lease), "b_due": due_at, "b_reason": reason, "b_now": self._uow.now}
+        )
         if row is None:
             raise LeaseLost(lease)
         if row.cancel_reason is not None:
@@ -128,10 +129,9 @@ class EndingStatements:
 
     def redeliver(self, lease: Lease, error: RunError, due_at: datetime, *, pending: Pending = NOTHING) -> None:
         uow = self._uow
-        row = uow.connection.execute(
-            _REDELIVER,
-            {**held_by(lease), **error_values(error, "b_"), "b_due": due_at, "b_now": uow.now},
-        ).one_or_none()
+        row = _REDELIVER.row(
+            uow.connection, {**held_by(lease), **error_values(error, "b_"), "b_due": due_at, "b_now": uow.now}
+        )
         if row is None:
             raise LeaseLost(lease)
         record_pending(uow, lease.run_id, pending)
@@ -161,8 +161,8 @@ class EndingStatements:
         pending: Pending = NOTHING,
     ) -> None:
         uow = self._uow
-        row = uow.connection.execute(
-            _END,
+        row = _END.row(
+            uow.connection,
             {
                 **held_by(lease),
                 "b_state": state.value,
@@ -172,7 +172,7 @@ class EndingStatements:
                 "b_reason": reason,
                 "b_now": uow.now,
             },
-        ).one_or_none()
+        )
         if row is None:
             raise LeaseLost(lease)
         record_pending(uow, lease.run_id, pending)

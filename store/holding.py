@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import ColumnElement, and_, bindparam, literal_column, select
 
 from hermes.errors import LeaseLost
 from hermes.model.run import Lease, RunState
+from hermes.model.step import StepState
 from hermes.ports.runs import CancelAsked
-from store.tables.runs import RUNS
+from store.prepared import Prepared
+from store.tables.runs import RUNS, STEPS
 
 if TYPE_CHECKING:
     from store.unit_of_work import UnitOfWork
@@ -17,8 +21,16 @@ if TYPE_CHECKING:
 
 def in_state(*states: RunState) -> ColumnElement[bool]:
     """Spelt out in the statement, not bound: only so does a partial index serve it."""
+    return _one_of(RUNS.c.state, states)
+
+
+def step_in_state(*states: StepState) -> ColumnElement[bool]:
+    return _one_of(STEPS.c.state, states)
+
+
+def _one_of(column: ColumnElement[str], states: Sequence[StrEnum]) -> ColumnElement[bool]:
     names: list[ColumnElement[str]] = [literal_column(f"'{state.value}'") for state in states]
-    return RUNS.c.state == names[0] if len(names) == 1 else RUNS.c.state.in_(names)
+    return column == names[0] if len(names) == 1 else column.in_(names)
 
 
 HELD = and_(
@@ -31,7 +43,7 @@ HELD = and_(
 
 LET_GO: dict[str, None] = {"owner": None, "lease_until": None}
 
-_CANCEL_REASON = select(RUNS.c.cancel_reason).where(HELD)
+_CANCEL_REASON = Prepared(select(RUNS.c.cancel_reason).where(HELD))
 
 
 def held_by(lease: Lease) -> dict[str, Any]:
@@ -40,5 +52,5 @@ def held_by(lease: Lease) -> dict[str, Any]:
 
 def lost_or_cancelled(uow: UnitOfWork, lease: Lease) -> BaseException:
     """Why a write that also respects cancelling changed no row."""
-    reason = uow.connection.execute(_CANCEL_REASON, held_by(lease)).scalar_one_or_none()
-    return CancelAsked(reason) if reason is not None else LeaseLost(lease)
+    held = _CANCEL_REASON.row(uow.connection, held_by(lease))
+    return LeaseLost(lease) if held is None or held.cancel_reason is None else CancelAsked(held.cancel_reason)

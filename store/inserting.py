@@ -7,16 +7,27 @@ from typing import Any
 from sqlalchemy import Connection, Table
 from sqlalchemy.dialects import postgresql, sqlite
 
+from store.prepared import Prepared
+
 
 class InsertIgnoring:
     """Changes nothing (row count 0) when the unique columns are taken."""
 
     def __init__(self, table: Table, *unique: str) -> None:
+        given: Any = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+        # Nothing of the new row is asked back.
         self._statements: dict[str, Any] = {
-            "sqlite": sqlite.insert(table).on_conflict_do_nothing(index_elements=list(unique)),
-            "postgresql": postgresql.insert(table).on_conflict_do_nothing(index_elements=list(unique)),
+            name: insert(table).inline().on_conflict_do_nothing(index_elements=list(unique))
+            for name, insert in given.items()
         }
+        self._prepared: dict[tuple[str, ...], Prepared] = {}
+        """By dialect and the columns that are given."""
 
     def __call__(self, connection: Connection, values: dict[str, Any]) -> bool:
         """True when the row is new."""
-        return connection.execute(self._statements[connection.dialect.name], values).rowcount == 1
+        name = connection.dialect.name
+        wanted = (name, *values)
+        prepared = self._prepared.get(wanted)
+        if prepared is None:
+            prepared = self._prepared[wanted] = Prepared(self._statements[name], *values)
+        return prepared.change(connection, values) == 1

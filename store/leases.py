@@ -16,6 +16,7 @@ from hermes.model.step import LeasedRun
 from store.child_endings import settle
 from store.holding import HELD, LET_GO, held_by, in_state
 from store.places import has_place
+from store.prepared import Prepared
 from store.run_values import run_of
 from store.steps import steps_of
 from store.tables.runs import RUNS
@@ -39,7 +40,7 @@ _CANDIDATE = (
 # Two looks, so that neither a long queue nor many sleepers are ever sorted.
 _READY = _CANDIDATE.where(in_state(RunState.ready)).order_by(RUNS.c.priority, RUNS.c.due_at)
 _WAITING = _CANDIDATE.where(in_state(RunState.waiting)).order_by(RUNS.c.due_at)
-_LEASE = (
+_LEASE = Prepared(
     update(RUNS)
     .where(
         RUNS.c.id == bindparam("b_run"),
@@ -129,7 +130,7 @@ class LeaseStatements:
         }
         candidates = [*uow.connection.execute(_READY, look), *uow.connection.execute(_WAITING, look)]
         candidates.sort(key=lambda row: (row.priority, row.due_at))
-        taken: list[Row[Any]] = []
+        taken: list[Any] = []
         for candidate in candidates:
             if len(taken) == limit:
                 break
@@ -148,14 +149,14 @@ class LeaseStatements:
             for row in taken
         ]
 
-    def _lease_one(self, candidate: Row[Any], owner: str, lease_for: timedelta) -> Row[Any] | None:
+    def _lease_one(self, candidate: Row[Any], owner: str, lease_for: timedelta) -> Any:
         uow = self._uow
         until = uow.now + lease_for
         group = candidate.place_group
         if group is not None and not uow.places.take_place(group, candidate.id, until):
             return None
-        row = uow.connection.execute(
-            _LEASE,
+        row = _LEASE.row(
+            uow.connection,
             {
                 "b_run": candidate.id,
                 "b_fence": candidate.fence,
@@ -164,7 +165,7 @@ class LeaseStatements:
                 "b_until": until,
                 "b_now": uow.now,
             },
-        ).one_or_none()
+        )
         if row is None:
             if group is not None:
                 uow.places.release_place(candidate.id)

@@ -13,8 +13,9 @@ from hermes.model.run import EffectClass, Lease, NewRun, RunError, RunState
 from hermes.model.step import Step, StepKind, StepState
 from hermes.ports.runs import NOTHING, Pending
 from store.child_endings import child_ending
-from store.holding import HELD, held_by, lost_or_cancelled
+from store.holding import HELD, held_by, lost_or_cancelled, step_in_state
 from store.inserting import InsertIgnoring
+from store.prepared import Prepared
 from store.run_values import error_of, error_values, step_of
 from store.tables.runs import RECEIPTS, RUNS, STEPS
 from store.timeline import note
@@ -22,16 +23,15 @@ from store.timeline import note
 if TYPE_CHECKING:
     from store.unit_of_work import UnitOfWork
 
-_TOUCH = update(RUNS).where(HELD, RUNS.c.cancel_reason.is_(None)).values(failed_step=None)
-_PROGRESS = update(RUNS).where(HELD).values(crashes=0, failed_step=bindparam("b_failed"))
+_TOUCH = Prepared(update(RUNS).where(HELD, RUNS.c.cancel_reason.is_(None)).values(failed_step=None))
+_PROGRESS = Prepared(update(RUNS).where(HELD).values(crashes=0, failed_step=bindparam("b_failed")))
 _THIS = and_(STEPS.c.run_id == bindparam("b_run"), STEPS.c.seq == bindparam("b_seq"))
-_UNKNOWN = (StepState.started.value, StepState.unknown.value)
-_AGAIN = (
+_AGAIN = Prepared(
     update(STEPS)
     .where(
         _THIS,
         STEPS.c.attempts == bindparam("b_attempt") - 1,
-        STEPS.c.state.in_([*_UNKNOWN, StepState.retry.value]),
+        step_in_state(StepState.started, StepState.unknown, StepState.retry),
     )
     .values(
         state=StepState.started.value,
@@ -43,15 +43,21 @@ _AGAIN = (
         due_at=None,
     )
 )
-_BEGUN = select(STEPS.c.attempts).where(
-    _THIS,
-    STEPS.c.attempts == bindparam("b_attempt"),
-    STEPS.c.fence == bindparam("b_fence"),
-    STEPS.c.state == StepState.started.value,
+_BEGUN = Prepared(
+    select(STEPS.c.attempts).where(
+        _THIS,
+        STEPS.c.attempts == bindparam("b_attempt"),
+        STEPS.c.fence == bindparam("b_fence"),
+        STEPS.c.state == StepState.started.value,
+    )
 )
-_FINISH = (
+_FINISH = Prepared(
     update(STEPS)
-    .where(_THIS, STEPS.c.attempts == bindparam("b_attempt"), STEPS.c.state.in_(_UNKNOWN))
+    .where(
+        _THIS,
+        STEPS.c.attempts == bindparam("b_attempt"),
+        step_in_state(StepState.started, StepState.unknown),
+    )
     .values(
         state=bindparam("b_state"),
         result=bindparam("b_result"),
@@ -62,13 +68,13 @@ _FINISH = (
         finished_at=bindparam("b_finished"),
     )
 )
-_STANDS = select(STEPS.c.state, STEPS.c.attempts, STEPS.c.due_at).where(_THIS)
-_PASSED = (
+_STANDS = Prepared(select(STEPS.c.state, STEPS.c.attempts, STEPS.c.due_at).where(_THIS))
+_PASSED = Prepared(
     update(STEPS)
     .where(_THIS, STEPS.c.state == StepState.waiting.value)
     .values(state=StepState.done.value, finished_at=bindparam("b_now"))
 )
-_RECEIPT = (
+_RECEIPT = Prepared(
     select(RECEIPTS.c.result)
     .where(RECEIPTS.c.run_id == bindparam("b_run"), RECEIPTS.c.seq == bindparam("b_seq"))
     .order_by(RECEIPTS.c.attempt.desc())
@@ -127,12 +133,12 @@ def record_pending(uow: UnitOfWork, run_id: str, pending: Pending) -> dict[int, 
         )
         if due_at is not None:
             if not added:  # the transaction is being tried again
-                due_at = uow.connection.execute(_STANDS, {"b_run": run_id, "b_seq": new.seq}).one().due_at
+                due_at = _STANDS.row(uow.connection, {"b_run": run_id, "b_seq": new.seq}).due_at
             else:
                 note(uow, run_id, "delay", new.seq, until=due_at.isoformat())
             armed[new.seq] = due_at
     for seq in pending.passed:
-        uow.connection.execute(_PASSED, {"b_run": run_id, "b_seq": seq, "b_now": uow.now})
+        _PASSED.change(uow.connection, {"b_run": run_id, "b_seq": seq, "b_now": uow.now})
     return armed
 
 
@@ -185,10 +191,10 @@ class StepStatements:
                 },
             )
         else:
-            begun = uow.connection.execute(_AGAIN, {**about, "b_args": args_json, "b_now": uow.now}).rowcount == 1
+            begun = _AGAIN.change(uow.connection, {**about, "b_args": args_json, "b_now": uow.now}) == 1
         if begun:
             note(uow, lease.run_id, "attempt", seq, attempt=attempt, name=name)
-        elif uow.connection.execute(_BEGUN, about).one_or_none() is None:
+        elif _BEGUN.row(uow.connection, about) is None:
             raise StoreError(f"step {seq} of run {lease.run_id} cannot begin attempt {attempt}: it stands elsewhere")
         return armed
 
@@ -275,16 +281,15 @@ class StepStatements:
             note(self._uow, run_id, "receipt", seq, attempt=attempt)
 
     def receipt(self, run_id: str, seq: int) -> str | None:
-        about = {"b_run": run_id, "b_seq": seq}
-        result: str | None = self._uow.connection.execute(_RECEIPT, about).scalar_one_or_none()
-        return result
+        found = _RECEIPT.row(self._uow.connection, {"b_run": run_id, "b_seq": seq})
+        return None if found is None else str(found.result)
 
     def _hold(self, lease: Lease) -> None:
-        if self._uow.connection.execute(_TOUCH, held_by(lease)).rowcount != 1:
+        if _TOUCH.change(self._uow.connection, held_by(lease)) != 1:
             raise lost_or_cancelled(self._uow, lease)
 
     def _progress(self, lease: Lease, failed_step: int | None = None) -> None:
-        if self._uow.connection.execute(_PROGRESS, {**held_by(lease), "b_failed": failed_step}).rowcount != 1:
+        if _PROGRESS.change(self._uow.connection, {**held_by(lease), "b_failed": failed_step}) != 1:
             raise LeaseLost(lease)
 
     def _finish(
@@ -301,8 +306,8 @@ class StepStatements:
         """False when this very outcome stands already: the transaction is being tried again."""
         about = {"b_run": lease.run_id, "b_seq": seq, "b_attempt": attempt}
         over = state in (StepState.done, StepState.failed)
-        changed = self._uow.connection.execute(
-            _FINISH,
+        changed = _FINISH.change(
+            self._uow.connection,
             {
                 **about,
                 "b_state": state.value,
@@ -311,11 +316,11 @@ class StepStatements:
                 "b_due": due_at,
                 "b_finished": self._uow.now if over else None,
             },
-        ).rowcount
+        )
         if changed == 1:
             reach(CrashPoint.inside_transaction)
             return True
-        stands = self._uow.connection.execute(_STANDS, about).one_or_none()
+        stands = _STANDS.row(self._uow.connection, about)
         if stands is not None and stands.state == state and stands.attempts == attempt:
             return False
         raise StoreError(f"step {seq} of run {lease.run_id} has no open attempt {attempt}")

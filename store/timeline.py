@@ -9,19 +9,20 @@ from sqlalchemy import bindparam, insert, select
 
 from hermes.model.json import JSON
 from hermes.model.run import TimelineEntry
+from store.prepared import Prepared
 from store.tables.runs import TIMELINE
 
 if TYPE_CHECKING:
     from store.unit_of_work import UnitOfWork
 
-_ADD = insert(TIMELINE)
+_ADD = Prepared(insert(TIMELINE).inline(), "run_id", "at", "what", "step", "detail")
 _OF_RUN = select(TIMELINE).where(TIMELINE.c.run_id == bindparam("b_run")).order_by(TIMELINE.c.id)
 
 
 def note(uow: UnitOfWork, run_id: str, what: str, step: int | None = None, /, **detail: JSON) -> None:
     kept = {name: value for name, value in detail.items() if value is not None}
-    uow.connection.execute(
-        _ADD,
+    _ADD.change(
+        uow.connection,
         {
             "run_id": run_id,
             "at": uow.now,

@@ -248,8 +248,8 @@ TABLE = [
     (
         "Endings: a run asked to stop takes no further step",
         "store/steps.py",
-        "_TOUCH = update(RUNS).where(HELD, RUNS.c.cancel_reason.is_(None))",
-        "_TOUCH = update(RUNS).where(HELD)",
+        "_TOUCH = Prepared(update(RUNS).where(HELD, RUNS.c.cancel_reason.is_(None))",
+        "_TOUCH = Prepared(update(RUNS).where(HELD)",
         f"{DURABLE}/test_endings.py::test_a_running_run_stops_at_its_next_step_and_the_effect_in_flight_finishes",
     ),
     (

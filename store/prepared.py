@@ -1,0 +1,108 @@
+"""Statements of the busy paths, compiled once for each dialect and handed to the driver as they are.
+
+The statement is the same SQLAlchemy one; what is spared is its execution context, which costs ten times what the driver
+does. Values go through the types of their columns, both ways; errors of the driver come out as SQLAlchemy's.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import namedtuple
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sqlalchemy import Connection, Dialect, Executable, Float
+from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
+from sqlalchemy.exc import DBAPIError
+
+_NAMED = SQLiteDialect_pysqlite(dbapi=sqlite3, paramstyle="named")
+
+
+class Prepared:
+    """Parameters are the statement's `bindparam`s, all of them, each time; of an INSERT, the `columns` it is told here.
+    Not for statements whose text depends on the values (a list in `IN`)."""
+
+    def __init__(self, statement: Executable, *columns: str) -> None:
+        self._statement = statement
+        self._columns = columns
+        self._compiled: dict[str, _Compiled] = {}
+
+    def change(self, connection: Connection, values: Mapping[str, Any]) -> int:
+        """How many rows it changed."""
+        count: int = self._for(connection).execute(connection, values).rowcount
+        return count
+
+    def rows(self, connection: Connection, values: Mapping[str, Any]) -> list[Any]:
+        """Named tuples of what it selects or returns."""
+        compiled = self._for(connection)
+        return [compiled.row(found) for found in compiled.execute(connection, values).fetchall()]
+
+    def row(self, connection: Connection, values: Mapping[str, Any]) -> Any:
+        """The one row that there is, or None."""
+        found = self.rows(connection, values)
+        if len(found) > 1:
+            raise LookupError(f"{len(found)} rows where there is at most one")
+        return found[0] if found else None
+
+    def _for(self, connection: Connection) -> _Compiled:
+        name = connection.dialect.name
+        compiled = self._compiled.get(name)
+        if compiled is None:
+            dialect = _NAMED if name == "sqlite" else connection.dialect
+            compiled = self._compiled[name] = _Compiled(self._statement, dialect, self._columns)
+        return compiled
+
+
+class _Compiled:
+    def __init__(self, statement: Any, dialect: Dialect, columns: tuple[str, ...]) -> None:
+        compiled = statement.compile(dialect=dialect, column_keys=list(columns) or None)
+        self._text = str(compiled)
+        self._dialect = dialect
+        self._errors: Any = dialect.loaded_dbapi.Error
+        self._fixed: dict[str, Any] = {}
+        """By name in the text: what stands in the statement itself, and defaults of columns."""
+        given: dict[str, tuple[str, Callable[[Any], Any] | None]] = {}
+        defaults = {column.key: column.default for column in getattr(compiled, "insert_prefetch", ())}
+        for bind, name in compiled.bind_names.items():
+            process = bind.type.dialect_impl(dialect).bind_processor(dialect)
+            if bind.key in defaults:
+                self._fixed[name] = _processed(process, defaults[bind.key].arg)
+            elif bind.required or bind.key in columns:
+                # One value may stand in several places, not all of which say of which type it is.
+                given[name] = (bind.key, process or given.get(name, ("", None))[1])
+            else:
+                self._fixed[name] = _processed(process, bind.effective_value)
+        self._given = [(name, key, process) for name, (key, process) in given.items()]
+        found = list(getattr(statement, "exported_columns", ()))
+        self._results = [_result_processor(column.type, dialect) for column in found]
+        names = [column.name for column in found]
+        self._make: Callable[..., Any] = _row_class(names)._make if names else tuple
+
+    def execute(self, connection: Connection, values: Mapping[str, Any]) -> Any:
+        bound = self._fixed.copy()
+        for name, key, process in self._given:
+            bound[name] = values[key] if process is None else process(values[key])
+        driver: Any = connection.connection.dbapi_connection
+        try:
+            return driver.execute(self._text, bound)
+        except self._errors as exc:
+            raise DBAPIError.instance(self._text, bound, exc, self._errors, dialect=self._dialect) from exc
+
+    def row(self, found: tuple[Any, ...]) -> Any:
+        return self._make(
+            value if process is None else process(value) for value, process in zip(found, self._results, strict=True)
+        )
+
+
+def _row_class(names: list[str]) -> Any:
+    return namedtuple("Row", names)
+
+
+def _result_processor(kind: Any, dialect: Dialect) -> Callable[[Any], Any] | None:
+    sent_as = 701 if isinstance(kind, Float) else None  # PostgreSQL's number of a double
+    found: Callable[[Any], Any] | None = kind.dialect_impl(dialect).result_processor(dialect, sent_as)
+    return found
+
+
+def _processed(process: Callable[[Any], Any] | None, value: Any) -> Any:
+    return value if process is None else process(value)
