@@ -116,14 +116,7 @@ class CommandStep:
         return self._record(text, attempt, source)
 
     def _record(self, text: str, attempt: int, source: str) -> Outcome:
-        try:
-            self._recorder.write(
-                lambda unit: unit.steps.record_result(self._recorder.lease, self._seq, attempt, text, source=source)
-            )
-        except LeaseLost:
-            self._recorder.receive(self._delivery.run.id, self._seq, attempt, self._command.name, text)
-            raise
-        reach(CrashPoint.result_recorded)
+        self._recorder.result(self._seq, attempt, self._command.name, text, source)
         return self._delivery.decoded(self._seq, self._command.result, text)
 
     def _went_wrong(self, outcome: Raised | TimedOut, attempt: int) -> Outcome:

@@ -17,6 +17,7 @@ from hermes.durable.attempts import Attempts
 from hermes.durable.delivery import Delivery
 from hermes.durable.heartbeat import Heartbeat
 from hermes.durable.held import HeldLease, HeldLeases
+from hermes.durable.late import LateWriter
 from hermes.durable.recorder import Recorder
 from hermes.durable.registry import REGISTRY, Registry
 from hermes.durable.settings import EngineSettings
@@ -47,6 +48,7 @@ class Worker:
         self._attempts = Attempts()
         self._heartbeat = Heartbeat(database, clock, self.held, self.owner, self.settings.lease)
         self._queue: SimpleQueue[tuple[LeasedRun, HeldLease] | None] = SimpleQueue()
+        self._late: LateWriter | None = None
         self._busy = 0
         self._suspect: HeldLease | None = None
         self._suspect_until = 0.0
@@ -100,8 +102,13 @@ class Worker:
             runnable = self._registry.find(leased.run.function)
             if runnable is None:  # it was asked for by name a moment ago
                 raise LookupError(leased.run.function)
-            recorder = Recorder(self._database, self._clock, held, self.settings, self._stopped.is_set)
-            Delivery(leased, runnable, recorder, self._attempts, self._clock, self.settings).drive()
+            recorder = Recorder(self._database, self._clock, held, self.settings, self._stopped.is_set, self._late)
+            delivery = Delivery(leased, runnable, recorder, self._attempts, self._clock, self.settings)
+            try:
+                delivery.drive()
+            except Exception:
+                recorder.write_down()
+                raise
         except LeaseLost:
             log.info("lease lost", run_id=leased.run.id, fence=leased.lease.fence)
         except Exception:
@@ -124,7 +131,9 @@ class Worker:
 
     def start(self) -> None:
         self._unsubscribe = self._database.subscribe(self._wake.set)
+        self._late = LateWriter()
         loops = {"heartbeat": self._beat, "dispatcher": self._dispatch}
+        loops["late"] = self._late.serve
         loops |= {f"slot-{number}": self._serve for number in range(self.settings.slots)}
         for name, loop in loops.items():
             thread = threading.Thread(target=loop, name=f"hermes-{name}", daemon=True)
@@ -139,9 +148,13 @@ class Worker:
         limit = self._clock.boot_seconds() + self.settings.drain.total_seconds()
         while len(self.held) and self._clock.boot_seconds() < limit:
             self._clock.sleep(0.02)
+        if self._late is not None:
+            self._late.tick()
         for held in self.held.all():
             self._hand_back(held)
         self._stopped.set()
+        if self._late is not None:
+            self._late.stop()
         for _ in range(self.settings.slots):
             self._queue.put(None)
         self.close()

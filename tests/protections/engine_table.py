@@ -163,9 +163,9 @@ TABLE = [
     ),
     (
         "Engine 9: a late result is kept",
-        STEP,
-        "            self._recorder.receive(self._delivery.run.id, self._seq, attempt, self._command.name, text)\n",
-        "",
+        "hermes/durable/recorder.py",
+        "        self.receive(self.lease.run_id, unwritten.seq",
+        "        _ = (self.lease.run_id, unwritten.seq",
         f"{DURABLE}/test_take_over.py::test_a_holder_that_lost_its_lease_stops_and_its_result_is_a_receipt",
     ),
     (
