@@ -515,7 +515,8 @@ def test_huge_result_and_comment_are_cut_visibly(bench: Any) -> None:
     assert "cut here" in written[-1]
     bench.board.comment(page, "m", "x" * 50_000, again=False)
     [said] = bench.board._comments(page)
-    assert said.endswith("…\n[hermes:m]")
+    assert "… (cut here: " in said[-100:]
+    assert said.endswith("\n[hermes:m]")
 
 
 def test_section_of_long_blocks_keeps_below_the_size_of_a_request(bench: Any) -> None:
