@@ -7,10 +7,13 @@ import secrets
 import socket
 from datetime import datetime
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, select
 from sqlmodel import col
 
+from store.inserting import InsertIgnoring
 from store.tables.installation import InstallationRow
+
+_NEW = InsertIgnoring(InstallationRow.__table__, "id")  # type: ignore[attr-defined]
 
 
 class InstallationStatements:
@@ -28,5 +31,6 @@ class InstallationStatements:
             return str(known)
         host = re.sub(r"[^a-z0-9-]+", "-", socket.gethostname().split(".")[0].lower()).strip("-")[:24] or "host"
         name = f"{host}-{secrets.token_hex(3)}"
-        self._connection.execute(insert(InstallationRow).values(id=1, name=name, created_at=self._now))
-        return name
+        _NEW(self._connection, {"id": 1, "name": name, "created_at": self._now})
+        # Another process may have been first at this very moment.
+        return str(self._connection.execute(select(col(InstallationRow.name))).scalar_one())

@@ -43,11 +43,39 @@ def ask(store: ClaimStore, board: TaskBoard, polls: Mapping[str, ClaimingPoll], 
     board, first come first served for a card that several want."""
     with store.read() as uow:
         asked_at = uow.now
-    cards = board.open_cards()
+    cards = _confirmed(store, board, polls, identity, board.open_cards(), asked_at)
     taken = take_in(store, board, polls, identity, cards, asked_at)
     taken.refused.extend(map(str, board.skipped))
     taken.incomplete = board.incomplete
     return taken
+
+
+def _confirmed(
+    store: ClaimStore,
+    board: TaskBoard,
+    polls: Mapping[str, ClaimingPoll],
+    identity: Identity,
+    cards: Sequence[Card],
+    asked_at: datetime,
+) -> list[Card]:
+    """A query lags: what looks like a strange claim may be one of ours that was lost or given back since. A claim that
+    would stop the whole board is read by a GET first."""
+    shared = _is_shared(polls)
+    with store.read() as uow:
+        if uow.claims.board(board.key).stopped_reason is not None:
+            return list(cards)
+        records = uow.claims.records(board.key, [card.id for card in cards])
+        copied = copied_claims(uow, cards, records, identity)
+    sure: list[Card] = []
+    for card in cards:
+        strange = card.id not in copied and _stops(card, records.get(card.id), identity, asked_at, shared=shared)
+        sure.append(board.read(card.id) if strange else card)
+    return sure
+
+
+def _is_shared(polls: Mapping[str, ClaimingPoll]) -> bool:
+    """Also by a paused poll: it is the board that is shared."""
+    return any(poll.policy.shared for poll in polls.values())
 
 
 def take_in(
@@ -59,7 +87,7 @@ def take_in(
     asked_at: datetime,
 ) -> TakenIn:
     taken = TakenIn(checked=len(cards))
-    shared = any(poll.policy.shared for poll in polls.values())  # of a paused one too: it is the board that is shared
+    shared = _is_shared(polls)
     polls = {poll_id: poll for poll_id, poll in polls.items() if poll.active}
     with store.write() as uow:
         records = uow.claims.records(board.key, [card.id for card in cards])
@@ -197,13 +225,18 @@ def _stranger(
     *,
     shared: bool,
 ) -> str | None:
-    """Why claiming must stop. On a shared board the claims of others are their right."""
+    """Why claiming must stop."""
     reasons = (
-        strange_claim(card, records.get(card.id), identity, asked_at)
-        for card in cards
-        if card.id not in copied and not (shared and installation_of(card.claimed_by) != identity.installation)
+        _stops(card, records.get(card.id), identity, asked_at, shared=shared) for card in cards if card.id not in copied
     )
     return next((reason for reason in reasons if reason is not None), None)
+
+
+def _stops(card: Card, record: CardHold | None, identity: Identity, asked_at: datetime, *, shared: bool) -> str | None:
+    """On a shared board the claims of others are their right."""
+    if shared and installation_of(card.claimed_by) != identity.installation:
+        return None
+    return strange_claim(card, record, identity, asked_at)
 
 
 def strange_claim(card: Card, record: CardHold | None, identity: Identity, asked_at: datetime) -> str | None:

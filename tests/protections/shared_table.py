@@ -9,6 +9,13 @@ FINISH = "hermes/claim/finish.py"
 
 TABLE = [
     (
+        "B8 a query alone stops no board",
+        OFFERS,
+        "        sure.append(board.read(card.id) if strange else card)\n",
+        "        sure.append(card)\n",
+        f"{SHARED}::test_B8_a_query_that_lags_behind_a_claim_we_lost_stops_nothing",
+    ),
+    (
         "C4 the read-back decides",
         CLAIMING,
         '    if not _ours(work, card):\n        _not_ours(work, card, f"lost',
@@ -130,8 +137,8 @@ TABLE = [
     (
         "C11 our name with an unknown run stops a shared board",
         OFFERS,
-        "not (shared and installation_of(card.claimed_by) != identity.installation)",
-        "not shared",
+        "    if shared and installation_of(card.claimed_by) != identity.installation:\n",
+        "    if shared:\n",
         f"{SHARED}::test_C11_a_claim_in_our_name_that_our_database_does_not_know_stops_a_shared_board",
     ),
 ]

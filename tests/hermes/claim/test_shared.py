@@ -369,3 +369,25 @@ def test_a_claim_that_people_gave_away_after_it_had_expired_is_not_taken_back(te
 def test_C11_a_claim_in_our_name_that_our_database_does_not_know_stops_a_shared_board(team, ours) -> None:
     abandoned(team, "ours")
     assert "restored or copied" in (ours.poll().stopped or "")
+
+
+def test_B8_a_query_that_lags_behind_a_claim_we_lost_stops_nothing(team, ours, theirs, monkeypatch) -> None:
+    card_id = team.add()
+    theirs.desk.ask(theirs.board)
+    original = theirs.board.write
+
+    def ours_first(card, values, **how):
+        monkeypatch.undo()
+        ours.poll()
+        team.fault(kind="query", stale=[card_id])  # as it stands now: claimed by us
+        return original(card, values, **how)
+
+    monkeypatch.setattr(theirs.board, "write", ours_first)
+    theirs.desk.tick()
+    team.clock.advance(SETTLED)
+    ours.desk.tick()
+    assert ours.state(card_id) is ClaimState.idle, "lost to the rival"
+    team.clock.advance(timedelta(seconds=1))
+    assert ours.poll().stopped is None
+    theirs.desk.tick()
+    assert theirs.work() == 1
