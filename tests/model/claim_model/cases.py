@@ -255,7 +255,7 @@ LARGE = {
     "rivals, parked card, kill, time-out": with_budget(
         replace(RIVALS, begin=Begin.parked), people=1, kills=1, timeouts=1
     ),
-    "rivals, abandoned claims": with_budget(replace(RIVALS, grace=False), kills=1),
+    "rivals, abandoned claims": replace(RIVALS, grace=False),
     "two processes and a rival": replace(RIVALS, threads=(Thread(0), Thread(0), Thread(1))),
     "three rivals": replace(RIVALS, modes=(S, S, S), threads=(Thread(0), Thread(1), Thread(2))),
 }
