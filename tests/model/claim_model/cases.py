@@ -143,6 +143,13 @@ RULES = [
         off("abandoned_is_shown"),
     ),
     Rule(
+        "a GET confirms a claim that would stop the board",
+        f"{OFFERS}:_confirmed",
+        with_budget(replace(ONE, query_lag=1), timeouts=1, people=1),
+        "KNOWN",
+        off("forgotten_by_get"),
+    ),
+    Rule(
         "another installation stops claiming",
         f"{OFFERS}:strange_claim",
         with_budget(replace(ONE, begin=Begin.foreign), people=1),
@@ -192,14 +199,6 @@ LIMITS = [
         "store/claims.py:_change compares the fence and not held_until: where no other process takes the row, a write "
         "may be logged any time after the GET or the hint it was decided on",
         {"hold_has_an_end": True},
-    ),
-    Limit(
-        "who lost a race and then gets a stale query stops claiming for good",
-        replace(RIVALS, query_lag=1),
-        "KNOWN",
-        "hermes/claim/claiming.py:_not_ours clears the row's RunId, and a query that still shows our claim is then "
-        "taken for a restored database (offers.py:_forgotten): the whole board stops until `board adopt`",
-        {"forgotten_by_get": True},
     ),
     Limit(
         "an interrupted claim whose card was trashed and restored stops claiming for good",

@@ -48,12 +48,11 @@ class Rules:
     requeue_by_get: bool = True
     requeue_by_log: bool = True
     log_before_send: bool = True
+    forgotten_by_get: bool = True
     explained_by_all_values: bool = False
     """Not in the code: a logged write explains only a page that shows all it says."""
     hold_has_an_end: bool = False
     """Not in the code: what is decided under a hold is written before `held_until` or not at all."""
-    forgotten_by_get: bool = False
-    """Not in the code: a claim of ours that our database does not know stops claiming only when a GET shows it."""
     trashed_claim_is_kept: bool = False
     """Not in the code: the row of an interrupted claim keeps its RunId while the card is in the trash."""
     get_before_ending: bool = True
