@@ -4,6 +4,7 @@ HermesError
   ConfigError                 fix the file; never retried
   StoreError                  the database cannot be used as it is; says what to do
     StoreUnavailable          locked, full, unreachable for now: the same transaction may be tried again
+      StoreDamaged            a broken page: nothing is claimed or begun until a person has restored it
   SourceError
     Retryable(retry_after)    surely not applied, or a read: 429, 529, refused connection; try later
       Conflict                409: read, decide again
@@ -39,6 +40,10 @@ class StoreError(HermesError):
 
 class StoreUnavailable(StoreError):
     """The transaction was not made, or nobody knows whether it was: try again what bears trying twice."""
+
+
+class StoreDamaged(StoreUnavailable):
+    """What the database has kept cannot be read. Loops wait as for an outage: only a person can end it."""
 
 
 class SourceError(HermesError):

@@ -5,23 +5,39 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import InterfaceError, OperationalError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy import URL, Connection, Engine, RootTransaction, create_engine, event, make_url
 
 from hermes.clock import Clock
-from hermes.errors import StoreError, StoreUnavailable
+from hermes.errors import StoreDamaged, StoreError
 from store.filesystem import file_system_type, refuse_network_file_system
 from store.group_commit import GroupCommit
+from store.outages import translated, trying_again
+from store.pipeline import together
+from store.postgres_engine import postgres_engine
+from store.prepared import Prepared
 from store.sqlite_gate import SqliteGate
 from store.unit_of_work import UnitOfWork
 
 BUSY_TIMEOUT_MS = 30_000
+MIGRATIONS = 4730921
+"""Key of PostgreSQL's advisory lock: whoever holds it changes tables."""
 
 T = TypeVar("T")
+
+
+def database_url(url: str) -> URL:
+    """As operators write it; `postgresql://` and `postgres://` name the server, not a driver."""
+    made = make_url(url)
+    if made.drivername in ("postgresql", "postgres"):
+        return made.set(drivername="postgresql+psycopg")
+    if made.drivername not in ("sqlite", "sqlite+pysqlite", "postgresql+psycopg"):
+        raise StoreError(f"`database:` begins with {made.drivername}://, which Hermes cannot use: sqlite or postgresql")
+    return made
 
 
 class Database:
@@ -32,25 +48,40 @@ class Database:
     `StoreUnavailable` says that a transaction could not be made for now. Transactions do not nest.
     """
 
-    def __init__(self, url: str, clock: Clock, *, unit: type[UnitOfWork] = UnitOfWork) -> None:
-        self.url = make_url(url)
+    def __init__(
+        self,
+        url: str,
+        clock: Clock,
+        *,
+        unit: type[UnitOfWork] = UnitOfWork,
+        lease_clock: Clock | None = None,
+        connections: int = 12,
+    ) -> None:
+        """`lease_clock` decides leases in place of the machine's clock (SQLite) or the server's (PostgreSQL): for
+        tests. `connections`: of PostgreSQL, as many as threads want to use it at once; twice as many in a rush."""
+        self.url = database_url(url)
         self.clock = clock
+        self._lease_clock = lease_clock
         self._unit = unit
+        self._damage: str | None = None
         self._wakes: list[Callable[[], None]] = []
         self._writing = threading.local()
-        self._group = GroupCommit(self.write)
+        self._group: GroupCommit | None = None
         self._gate: SqliteGate | None = None
         if self.url.get_backend_name() == "sqlite":
             path = self._sqlite_path()
             path.parent.mkdir(parents=True, exist_ok=True)
             refuse_network_file_system(path.parent)
             self._gate = SqliteGate(path)
+            self._group = GroupCommit(self.write)
             self.engine = _sqlite_engine(url, synchronous="FULL")
             # `synchronous` cannot change inside a transaction and leaks through a pool: an engine of its own.
             self._bookkeeping = _sqlite_engine(url, synchronous="NORMAL")
+            self._urgent = self.engine
         else:
-            self.engine = create_engine(self.url, pool_pre_ping=True)
-            self._bookkeeping = self.engine
+            self.engine = self._bookkeeping = postgres_engine(self.url, connections, "hermes-poll")
+            # A heartbeat waits for nobody's connection.
+            self._urgent = postgres_engine(self.url, 2, "hermes-poll urgent")
 
     def _sqlite_path(self) -> Path:
         if not self.url.database or self.url.database == ":memory:":
@@ -66,16 +97,15 @@ class Database:
         """One writing transaction; rolled back when the block raises. `urgent` goes before queued writers."""
         if getattr(self._writing, "now", False):
             raise StoreError("a writing transaction is open in this thread already: they do not nest")
-        engine = self.engine if durable else self._bookkeeping
+        if self._damage is not None:
+            raise StoreDamaged(self._damage)
+        engine = (self._urgent if urgent else self.engine) if durable else self._bookkeeping
         self._writing.now = True
         try:
             with (
                 self._gate.hold(urgent=urgent) if self._gate else nullcontext(),
-                _unavailable(),
-                engine.connect().execution_options(hermes_writes=True) as connection,
-                connection.begin(),
+                self._transaction(engine, writes=True, durable=durable) as unit,
             ):
-                unit = self._unit(connection, self._now(connection))
                 yield unit
         finally:
             self._writing.now = False
@@ -84,31 +114,62 @@ class Database:
                 wake()
 
     def commit(self, change: Callable[[UnitOfWork], T]) -> T:
-        """`change` in a writing transaction, which it may share with what other threads commit at the same moment.
-        For short changes of busy loops; when `change` raises, nothing of it is kept."""
-        return self._group.commit(change)
+        """`change` in a writing transaction; when it raises, nothing of it is kept. For short changes of busy loops:
+        on SQLite it may share the wait for the disk with what other threads commit at the same moment, which
+        PostgreSQL does by itself; there it is tried again when it has to give way to others, so `change` may be called
+        several times."""
+        if self._group is not None:
+            return self._group.commit(change)
+
+        return trying_again(partial(together, self.write, change), self.clock.sleep)
 
     @contextmanager
     def read(self) -> Iterator[UnitOfWork]:
-        with _unavailable(), self.engine.connect() as connection, connection.begin():
-            yield self._unit(connection, self._now(connection))
+        with self._transaction(self.engine, writes=False, durable=True) as unit:
+            yield unit
+
+    @contextmanager
+    def _transaction(self, engine: Engine, *, writes: bool, durable: bool) -> Iterator[UnitOfWork]:
+        try:
+            with translated():
+                begin = partial(self._begin, engine, writes=writes, durable=durable)
+                opened = begin() if self._gate else trying_again(begin, self.clock.sleep)
+                connection, transaction, now = opened
+                with connection, transaction:
+                    yield self._unit(connection, now)
+        except StoreDamaged as exc:
+            self._damage = self._damage or damage(self.url, str(exc))
+            raise StoreDamaged(self._damage) from exc
+
+    def _begin(self, engine: Engine, *, writes: bool, durable: bool) -> tuple[Connection, RootTransaction, datetime]:
+        with translated(nothing_made=self._gate is None):
+            connection = engine.connect().execution_options(hermes_writes=writes)
+            try:
+                return connection, connection.begin(), self._now(connection, durable)
+            except BaseException:
+                connection.close()
+                raise
 
     @contextmanager
     def reshaping(self) -> Iterator[Connection]:
         """One transaction that changes tables, alone: for migrations. Rolled back when the block raises."""
         with (
             self._gate.hold(urgent=False) if self._gate else nullcontext(),
-            _unavailable(),
+            translated(),
             self.engine.connect().execution_options(hermes_writes=True) as connection,
         ):
+            connection.detach()  # it is made unlike the others, and not used again
             if self._gate is not None:
                 # A table is changed by making it anew, which must not take along the rows that refer to it; and the
-                # pragma does nothing inside a transaction. This connection is not used again.
-                connection.detach()
+                # pragma does nothing inside a transaction.
                 connection.connection.cursor().execute("PRAGMA foreign_keys=OFF")
+            else:
+                connection.connection.dbapi_connection.answer_timeout = None  # type: ignore[union-attr]
             with connection.begin():
                 if self._gate is None:
-                    connection.exec_driver_sql("SELECT pg_advisory_xact_lock(4730921)")
+                    connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
+                    connection.exec_driver_sql("SET LOCAL lock_timeout = '10min'")
+                    connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({MIGRATIONS})")
                 yield connection
 
     def subscribe(self, wake: Callable[[], None]) -> Callable[[], None]:
@@ -116,11 +177,19 @@ class Database:
         self._wakes.append(wake)
         return lambda: self._wakes.remove(wake)
 
-    def _now(self, connection: Connection) -> Any:
+    def _now(self, connection: Connection, durable: bool) -> datetime:
         # One clock decides leases: on one machine the machine's, on several the database server's.
         if self._gate is not None:
-            return self.clock.now()
-        return connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one()
+            return (self._lease_clock or self.clock).now()
+        asked = "SELECT clock_timestamp()"
+        if not durable:
+            asked += ", set_config('synchronous_commit', 'off', true)"
+        with Prepared.errors(connection):
+            driver: Any = connection.connection.dbapi_connection
+            with driver.pipeline():  # BEGIN goes along
+                answer = driver.execute(asked)
+            now: datetime = answer.fetchone()[0]
+        return self._lease_clock.now() if self._lease_clock else now
 
     def disk(self) -> tuple[Path, str | None] | None:
         """Where a SQLite file is, and on which type of file system; None for a server."""
@@ -140,19 +209,27 @@ class Database:
             return {name: str(connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()) for name in names}
 
     def close(self) -> None:
-        self.engine.dispose()
-        self._bookkeeping.dispose()
+        for engine in {self.engine, self._bookkeeping, self._urgent}:
+            engine.dispose()
 
 
-@contextmanager
-def _unavailable() -> Iterator[None]:
-    """Locked, full, unreachable: said in our own words, so that callers need not know the driver."""
-    try:
-        yield
-    except (OperationalError, InterfaceError) as exc:
-        raise StoreUnavailable(f"the database cannot be used for now: {exc.orig}") from exc
-    except PoolTimeout as exc:
-        raise StoreUnavailable(f"the database cannot be used for now: {exc}") from exc
+def damage(url: URL, how: str) -> str:
+    """What to do about a damaged database."""
+    shown, how = url.render_as_string(), " ".join(how.split())
+    if url.get_backend_name() != "sqlite":
+        return (
+            f"the database {shown} is damaged ({how}). Nothing is claimed any more. Stop every Hermes that uses it and "
+            "restore a backup (a damaged index alone is mended by REINDEX), then start again. "
+        ) + _AFTER_RESTORING
+    return (
+        f"the database {url.database} is damaged ({how}). Stop every Hermes that uses it and move it, its -wal and its "
+        "-shm aside; then restore a backup, or save what can be read (sqlite3 FILE .recover | sqlite3 hermes.db). "
+    ) + _AFTER_RESTORING
+
+
+_AFTER_RESTORING = (
+    "An empty one does not know its claims on the board: hermes-poll board adopt shows them and gives them back."
+)
 
 
 def _sqlite_engine(url: str, *, synchronous: str) -> Engine:

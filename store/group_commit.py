@@ -1,7 +1,8 @@
 """Lets threads that want to write at the same moment share one transaction, and so one wait for the disk.
 
-Whoever comes first writes for all that have queued meanwhile; the others find their change made. Each change stands in
-a savepoint of its own, so that one which is refused takes nothing of the others with it.
+Whoever comes first writes for all that have queued meanwhile; the others find their change made. When one of them is
+refused, which is rare, the transaction is given up and made again with each change in a savepoint of its own, so that
+the refused one takes nothing of the others with it.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hermes.errors import StoreUnavailable
+from store.outages import translated
 
 if TYPE_CHECKING:
     from store.unit_of_work import UnitOfWork
@@ -47,10 +49,11 @@ class GroupCommit:
 
     def _commit(self, changes: list[_Change]) -> None:
         try:
-            with self._write() as unit:
-                if len(changes) == 1:
+            if len(changes) == 1:
+                with self._write() as unit:
                     changes[0].make(unit)
-                else:
+            elif not self._made_together(changes):
+                with self._write() as unit:
                     for change in changes:
                         change.make_apart(unit)
         except BaseException as exc:
@@ -61,6 +64,21 @@ class GroupCommit:
         finally:
             for change in changes:
                 change.settled = True
+
+    def _made_together(self, changes: list[_Change]) -> bool:
+        """False when one of them was refused: then none is made."""
+        with suppress(_Refused), self._write() as unit:
+            for change in changes:
+                try:
+                    change.make(unit)
+                except BaseException as exc:
+                    raise _Refused from exc
+            return True
+        return False
+
+
+class _Refused(Exception):
+    pass
 
 
 class _Change:
@@ -77,7 +95,8 @@ class _Change:
         execute = unit.connection.exec_driver_sql
         execute("SAVEPOINT one_change")
         try:
-            self.result = self._change(unit)
+            with translated():
+                self.result = self._change(unit)
         except BaseException as exc:  # noqa: BLE001 - of its own thread, which raises it again
             execute("ROLLBACK TO SAVEPOINT one_change")
             self.error = exc

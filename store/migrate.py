@@ -6,18 +6,15 @@ database of a newer Hermes is left alone, and so is one that is damaged.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, event, inspect
-from sqlalchemy.exc import DatabaseError
 
 import store.tables  # noqa: F401 -- registers the tables
 from hermes.errors import StoreError
-from store.database import Database
+from store.database import Database, damage
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -47,7 +44,7 @@ def upgrade(database: Database) -> list[str]:
 
 def version(database: Database) -> Version:
     """Reads only. Raises StoreError as `upgrade` does."""
-    with _damage_said(database), database.read() as unit:
+    with database.read() as unit:
         at = _current(unit.connection)
     return Version(at, tuple(_steps_after(at)))
 
@@ -74,11 +71,10 @@ def refuse_damaged(database: Database) -> None:
     """SQLite's own quick check. Raises StoreError that says what to do."""
     if database.url.get_backend_name() != "sqlite":
         return
-    with _damage_said(database):
-        with database.read() as unit:
-            found = unit.connection.exec_driver_sql("PRAGMA quick_check(3)").scalars().all()
-        if found != ["ok"]:
-            raise StoreError(_damaged(database, "; ".join(map(str, found))))
+    with database.read() as unit:
+        found = unit.connection.exec_driver_sql("PRAGMA quick_check(3)").scalars().all()
+    if found != ["ok"]:
+        raise StoreError(damage(database.url, "; ".join(map(str, found))))
 
 
 def alembic_config(connection: Connection) -> Config:
@@ -145,23 +141,6 @@ def _steps_after(at: str | None) -> list[str]:
             "used it. Install that one, or restore a backup from before the upgrade. Nothing was changed."
         )
     return steps[numbers.index(at) + 1 :]
-
-
-@contextmanager
-def _damage_said(database: Database) -> Iterator[None]:
-    try:
-        yield
-    except DatabaseError as exc:
-        raise StoreError(_damaged(database, str(exc.orig))) from exc
-
-
-def _damaged(database: Database, how: str) -> str:
-    path, how = database.url.database, " ".join(how.split())
-    return (
-        f"the database {path} is damaged ({how}). Stop every Hermes that uses it and move it, its -wal and its -shm "
-        "aside; then restore a backup, or save what can be read (sqlite3 FILE .recover | sqlite3 hermes.db). An empty "
-        "one does not know its claims on the board: hermes-poll board adopt shows them and gives them back."
-    )
 
 
 def _with_values(statement: str, parameters: Any) -> str:

@@ -1,6 +1,6 @@
 """One installation of real processes, its board and its recording service, for tests that kill and stop them.
 
-What is read here is read as a stranger would: the board through Notion's API, the database as a SQLite file, effects in
+What is read here is read as a stranger would: the board through Notion's API, the database by its own driver, effects in
 the recorder's own log. No code of Hermes takes part in the judging.
 """
 
@@ -20,8 +20,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import psycopg
+from psycopg.rows import dict_row
+
+from hermes.testing.databases import PostgresServer
 from hermes.testing.nursery import Nursery, Started
 from hermes.testing.recorder import Recorded, read_log
+from sources.board import PERSON_TOKEN
 
 VERSION = "2026-03-11"
 BOTH = ("scheduler", "worker")
@@ -47,7 +52,8 @@ def eventually(what: str, found: Callable[[], Any], seconds: float = 30.0, every
 
 class Trial:
     """`functions`: a Python file with the durable functions, `action` the poll's action. Times are those of the board's
-    protocol, `claim` and `workers` sections of the configuration."""
+    protocol, `claim` and `workers` sections of the configuration. With `postgres` the database is a new one there, else
+    a SQLite file. `beside` is another installation whose board and recorder this one shares."""
 
     def __init__(
         self,
@@ -63,14 +69,18 @@ class Trial:
         every: str = "1s",
         mode: str = "exclusive",
         args: dict[str, Any] | None = None,
+        postgres: PostgresServer | None = None,
+        beside: Trial | None = None,
     ) -> None:
         self.folder = folder
         self.nursery = nursery
         self.config = folder / "config"
         self.database = folder / "data" / "hermes.db"
-        self.effects = folder / "effects.log"
-        self.board_port = free_port()
-        self.recorder_port = free_port()
+        self.url = postgres.new_database(tables=False) if postgres else f"sqlite:///{self.database}"
+        self.beside = beside
+        self.effects: Path = beside.effects if beside else folder / "effects.log"
+        self.board_port: int = beside.board_port if beside else free_port()
+        self.recorder_port: int = beside.recorder_port if beside else free_port()
         self.processes: list[Started] = []
         self.outside: list[Started] = []
         """Board and recorder: nobody kills them."""
@@ -83,6 +93,7 @@ class Trial:
             self.config / "hermes.yaml",
             {
                 "functions": [functions.stem],
+                "database": self.url,
                 "workers": {"slots": 4, "lease": "5s", "tick": "1s", **(workers or {})},
                 "connections": {
                     "board": {
@@ -115,9 +126,10 @@ class Trial:
 
     def open(self) -> Trial:
         """Start board and recorder, make the database and the board."""
-        board = self._start("board", "board", path=str(self.folder / "board.db"), port=self.board_port)
-        recorder = self._start("recorder", "recorder", path=str(self.effects), port=self.recorder_port)
-        self.outside = [board, recorder]
+        if self.beside is None:
+            board = self._start("board", "board", path=str(self.folder / "board.db"), port=self.board_port)
+            recorder = self._start("recorder", "recorder", path=str(self.effects), port=self.recorder_port)
+            self.outside = [board, recorder]
         for port in (self.board_port, self.recorder_port):
             eventually(f"port {port} answers", partial(_answers, port))
         self.nursery.warm(self.config)
@@ -158,7 +170,7 @@ class Trial:
             process.kill()
         for process in self.processes:
             process.wait()
-        for outside in self.outside:
+        for outside in self.outside:  # those of `beside` are its own to close
             outside.kill()
             outside.wait()
 
@@ -179,10 +191,10 @@ class Trial:
     # -- looking
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
-        """Of the board, as a person's integration would."""
+        """Of the board, as a person at it: whom faults by rate do not meet."""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"http://127.0.0.1:{self.board_port}{path}", data, method=method)
-        request.add_header("Authorization", "Bearer people")
+        request.add_header("Authorization", f"Bearer {PERSON_TOKEN}")
         request.add_header("Notion-Version", VERSION)
         request.add_header("Content-Type", "application/json")
         with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 -- our own loopback address
@@ -190,6 +202,7 @@ class Trial:
         return json.loads(raw) if raw else None
 
     def fault(self, **fault: Any) -> None:
+        """A one-shot fault of the board, or `plan={...}`: docs/faults.md."""
         self.ask("POST", "/_board/faults", fault)
 
     def clear_faults(self) -> None:
@@ -229,7 +242,8 @@ class Trial:
         """Every PATCH of properties that Hermes sent for this card, in the order of arrival: plain values by column."""
         return self.writes().get(card_id, [])
 
-    def writes(self) -> dict[str, list[dict[str, Any]]]:
+    def writes(self, *, landed: bool = False) -> dict[str, list[dict[str, Any]]]:
+        """`landed`: only those that changed the board."""
         schema = self.ask("GET", f"/v1/data_sources/{self.board_key}")["properties"]
         columns = {column["id"]: name for name, column in schema.items()}
         options = {
@@ -239,14 +253,22 @@ class Trial:
         }
         found: dict[str, list[dict[str, Any]]] = {}
         for call in self.hermes_calls():
-            if not call.get("wrote"):
+            if not call["wrote"] or (landed and call["outcome"] != "applied"):
                 continue
             values = {columns.get(name, name): _plain(value, options) for name, value in call["wrote"].items()}
             for card_id in call["objects"]:
                 found.setdefault(card_id, []).append(values)
         return found
 
+    @property
+    def on_postgres(self) -> bool:
+        return self.url.startswith("postgresql")
+
     def rows(self, query: str, *values: Any) -> list[dict[str, Any]]:
+        """`?` stands for a value on either database."""
+        if self.on_postgres:
+            with psycopg.connect(self.url, row_factory=dict_row) as asking:
+                return asking.execute(query.replace("?", "%s").encode(), values).fetchall()
         with closing(sqlite3.connect(f"file:{self.database}?mode=ro", uri=True, timeout=30)) as connection:
             connection.row_factory = sqlite3.Row
             return [dict(row) for row in connection.execute(query, values)]

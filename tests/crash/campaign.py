@@ -1,250 +1,37 @@
-"""The long crash campaign: `python tests/crash/campaign.py [--seed N] [--seconds 60] [--cards 200]`.
+"""The long crash campaign: `python tests/crash/campaign.py [--seed N] [--only PART] [--database sqlite|postgresql]`.
 
-First the calls a card costs when nothing fails, counted by the board. Then the storm: processes on one database, two of
-them killed with SIGKILL every second and started again at once, and beside that, processes that kill themselves at a
-named crash point, until every point was hit. Then quiet, and every card, effect, claim and timer is checked from the
-outside. Last, each row of the failure catalogue by itself (`HERMES_CRASH=all pytest tests/crash`).
+    calls    what a card costs when nothing fails, counted by the board
+    storm    200 cards, processes killed at random and at every crash point, faults of the board on
+    rivals   two installations on one shared board
+    siege    1,000 kills over both databases, a mixed load, database restarts
+    rows     each row of the failure catalogue by itself (`HERMES_CRASH=all pytest tests/crash`)
 
-Exit code 0 when all held. The seed decides whom to kill, when, and where; which instruction a random kill meets is the
-machine's business.
+Exit code 0 when all held. The seed decides whom to kill, when, where, and what the board's calls meet; which
+instruction a random kill meets is the machine's business.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-from hermes.testing.checker import problems
-from hermes.testing.nursery import Nursery, Started
-from hermes.testing.trial import EXCLUSIVE, Trial, eventually
+from calls import count_calls
+from rivals import rivals
+from siege import siege
+from storm import say, storm
 
-FUNCTIONS = Path(__file__).parent / "functions" / "crash_work.py"
-POINTS = ("A1", "A2", "A3", "A4", "A5", "A6", "A7", "A8", "A9", "A10", "A11", "A12", "A14", "A15", "A16")
-"""A13 (an event stored, its run not yet woken) comes with events."""
+from hermes.testing.databases import PostgresServer
+from hermes.testing.nursery import Nursery
 
-
-def say(text: str = "") -> None:
-    print(text, flush=True)
-
-
-# -- calls a card
-
-
-def count_calls(folder: Path, nursery: Nursery) -> list[str]:
-    """Nothing fails: what does a card cost?"""
-    say("Calls a card on the fault-free path, counted by the board")
-    found: list[str] = []
-    bare: dict[str, Any] = {"read_body": False, "write_result": False, "comment_on": []}
-    variants: dict[str, tuple[int, int, dict[str, Any]]] = {
-        "claim and finish": (50, 3, {}),
-        "with the body read": (10, 4, {"read_body": True}),
-        "with the result written": (10, 4, {"write_result": True}),
-        "with a comment": (10, 4, {"comment_on": ["succeeded"]}),
-        "with all three": (10, 6, {"read_body": True, "write_result": True, "comment_on": ["succeeded"]}),
-    }
-    for name, (count, expected, claim) in variants.items():
-        trial = Trial(
-            folder / name.replace(" ", "-"), nursery, FUNCTIONS, "two_effects", claim={**bare, **claim}, every="2s"
-        ).open()
-        try:
-            calls, queries = _calls_of(trial, count)
-        finally:
-            trial.close()
-        spread = dict(sorted(Counter(calls).items()))
-        say(f"  {name:25} {count:3} cards: {spread} (calls: cards), and {queries} shared queries")
-        if set(calls) != {expected}:
-            found.append(f"{name}: {spread} calls a card instead of {expected}")
-    return found
-
-
-def _calls_of(trial: Trial, count: int) -> tuple[list[int], int]:
-    process = trial.up()
-    eventually("two whole polls have shown nobody else", lambda: trial.rows(EXCLUSIVE))
-    cards = trial.add_cards(*(f"card {number}" for number in range(count)))
-    before = _queries(trial)
-    trial.wait_quiet(cards, 120)
-    process.send(signal.SIGTERM)
-    if process.wait() != 0:
-        raise RuntimeError(process.output.read_text())
-    ours = trial.hermes_calls()
-    calls = Counter(card for call in ours for card in call["objects"])
-    return [calls[card] for card in cards], _queries(trial) - before
-
-
-def _queries(trial: Trial) -> int:
-    return sum(1 for call in trial.hermes_calls() if call["route"] == "POST /v1/data_sources/{data_source_id}/query")
-
-
-# -- the storm
-
-
-@dataclass
-class Storm:
-    trial: Trial
-    random: random.Random
-    size: int
-    folder: Path
-    running: list[tuple[Started, Path, str | None]] = field(default_factory=list)
-    at_points: Counter[str] = field(default_factory=Counter)
-    """Deaths exactly at a point."""
-    after_points: Counter[str] = field(default_factory=Counter)
-    """Random kills, by the last point that the process had reached."""
-    started: int = 0
-    self_killed: int = 0
-    random_kills: int = 0
-
-    def start_one(self, *, armed: bool = True, point: str | None = None) -> None:
-        """`point`: at its first hit; else most processes are given one, and some none."""
-        self.started += 1
-        log = self.folder / f"points-{self.started:04d}.log"
-        hit = 1
-        if armed and point is None and self.random.random() < 0.75:
-            point, hit = self._point(), self.random.choice((1, 1, 2, 3))
-        crash = f"{point}:{hit}" if point else ""
-        self.running.append((self.trial.up(crash=crash, log=log), log, point))
-
-    def _point(self) -> str:
-        """One of those with the fewest deaths, so that each gets some."""
-        waiting = Counter(point for _, _, point in self.running if point)
-        fewest = min(self.at_points[point] + waiting[point] for point in POINTS)
-        return self.random.choice([p for p in POINTS if self.at_points[p] + waiting[p] == fewest])
-
-    def notice_deaths(self, *, armed: bool = True) -> None:
-        """Count those that have killed themselves, and start others in their place."""
-        for item in [item for item in self.running if not item[0].alive]:
-            process, log, point = item
-            self.running.remove(item)
-            if process.status != -signal.SIGKILL or point is None or _last(log) != point:
-                raise RuntimeError(f"{process.name} ended by itself with {process.status}: see {process.output}")
-            self.at_points[point] += 1
-            self.self_killed += 1
-            self.start_one(armed=armed)
-
-    def kill_two(self) -> None:
-        for item in self.random.sample(self.running, min(2, len(self.running))):
-            process, log, _ = item
-            if not process.kill():
-                continue  # has just killed itself: `notice_deaths` counts it
-            process.wait()
-            self.running.remove(item)
-            last = _last(log)
-            self.random_kills += 1
-            self.after_points[last or "before any"] += 1
-            self.start_one()
-
-    def rage(self, seconds: float) -> float:
-        began = time.monotonic()
-        next_kill = began + 1.0
-        while time.monotonic() < began + seconds:
-            time.sleep(0.02)
-            self.notice_deaths()
-            if time.monotonic() >= next_kill:
-                next_kill += 1.0
-                self.kill_two()
-        return time.monotonic() - began
-
-    def aim(self, seconds: float) -> float:
-        """Points that nobody has died at yet: every process is armed with one of them, until none is left."""
-        began = time.monotonic()
-        while (missing := self.missing()) and time.monotonic() < began + seconds:
-            for item in [item for item in self.running if item[0].alive and item[2] not in missing]:
-                item[0].kill()
-                item[0].wait()
-                self.running.remove(item)
-                self.start_one(point=self.random.choice(missing))
-            time.sleep(0.02)
-            self.notice_deaths()
-        return time.monotonic() - began
-
-    def missing(self) -> list[str]:
-        return [point for point in POINTS if not self.at_points[point]]
-
-
-def _last(log: Path) -> str | None:
-    lines = log.read_text().split() if log.exists() else []
-    return lines[-1] if lines else None
-
-
-def storm(folder: Path, nursery: Nursery, options: argparse.Namespace) -> list[str]:
-    say(f"\nStorm: {options.processes} processes, {options.cards} cards, {options.seconds:g} s, seed {options.seed}")
-    trial = Trial(
-        folder / "storm",
-        nursery,
-        FUNCTIONS,
-        "five_effects",
-        claim={"max_concurrent": options.concurrent, "max_open": 2 * options.concurrent},
-        times={"hint_age": 10},  # a process lives for two seconds: it must find what another has asked for
-        args={"sleep_seconds": 1.0},
-    ).open()
-    points = folder / "storm" / "points"
-    points.mkdir()
-    raging = Storm(trial, random.Random(options.seed), options.processes, points)
-    try:
-        cards = trial.add_cards(*(f"card {number}" for number in range(options.cards)))
-        for _ in range(options.processes):
-            raging.start_one()
-        took = raging.rage(options.seconds)
-        at_end = Counter(card["Status"] for card in trial.cards().values())
-        say(f"  after {took:.0f} s: {dict(at_end)}; nobody has died yet at: {' '.join(raging.missing()) or '-'}")
-        if raging.missing():
-            say(f"  aimed at those for {raging.aim(options.seconds):.0f} s more")
-        quiet_from = time.monotonic()
-        _calm(raging)
-        try:
-            trial.wait_quiet(cards, options.patience)
-            say(f"  quiet {time.monotonic() - quiet_from:.0f} s after the last kill")
-        except AssertionError as error:
-            say(f"  NOT QUIET: {error}")
-        found = problems(trial, cards, effects=5)
-        for process, _, _ in raging.running:
-            process.send(signal.SIGTERM)
-        for process, _, _ in raging.running:
-            if process.wait(60) != 0:
-                found.append(f"{process.name} ended with {process.status} after SIGTERM: {process.output}")
-        _report(raging, trial, cards)
-        found += [f"no process died at {point}" for point in raging.missing()]
-        return found
-    finally:
-        trial.close()
-
-
-def _calm(raging: Storm) -> None:
-    """No more kills: processes that are armed give way to others, so that nobody dies any more."""
-    for item in [item for item in raging.running if item[2] is not None]:
-        item[0].kill()
-        item[0].wait()
-        raging.running.remove(item)
-        raging.start_one(armed=False)
-
-
-def _report(raging: Storm, trial: Trial, cards: list[str]) -> None:
-    say(
-        f"  processes started {raging.started}, killed at random {raging.random_kills}, at a point {raging.self_killed}"
-    )
-    say("  kills by crash point        " + "".join(f"{point:>5}" for point in POINTS))
-    say("    exactly there             " + "".join(f"{raging.at_points[point]:5}" for point in POINTS))
-    say("    at random, after it       " + "".join(f"{raging.after_points[point]:5}" for point in POINTS))
-    say(f"    at random, before any     {raging.after_points['before any']:5}")
-    log = trial.log()
-    keys = {entry.key for entry in log}
-    repeats = sum(1 for entry in log if not entry.changed)
-    say(f"  effects: {len(keys)} keys, {sum(e.changed for e in log)} changes, {repeats} repeats that changed nothing")
-    runs = trial.rows("SELECT count(*) n, sum(take_overs) t, max(take_overs) m FROM runs")[0]
-    say(f"  runs {runs['n']}, take-overs {runs['t']}, most in one run {runs['m']}")
-    shown = Counter(card["Status"] for card in trial.cards().values())
-    say(f"  cards: {dict(shown)} of {len(cards)}")
+PARTS = ("calls", "storm", "rivals", "siege", "rows")
 
 
 def rows() -> list[str]:
@@ -255,37 +42,65 @@ def rows() -> list[str]:
     return [f"pytest ended with {ended.returncode}"] if ended.returncode else []
 
 
+@contextmanager
+def postgres_server() -> Iterator[PostgresServer]:
+    """Keeps what was committed through every restart, as a real one does."""
+    server = PostgresServer(durable=True)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+def run(part: str, folder: Path, nursery: Nursery, options: argparse.Namespace) -> list[str]:
+    if part == "calls":
+        return count_calls(folder, nursery)
+    if part == "rows":
+        return rows()
+    found: list[str] = []
+    over_each = {"storm": storm, "siege": siege}.get(part)
+    if over_each is not None and "sqlite" in options.databases:
+        found += over_each(folder, nursery, options, None)
+    if "postgresql" in options.databases:
+        with postgres_server() as server:
+            found += (over_each or rivals)(folder, nursery, options, server)
+    elif part == "rivals":
+        found += rivals(folder, nursery, options, None)
+    return found
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="The long crash campaign of Hermes.")
+    parser.add_argument("--only", choices=PARTS, action="append", help="one part, or several")
+    parser.add_argument("--database", choices=("sqlite", "postgresql"), default=None, help="default: both in turn")
     parser.add_argument("--seed", type=int, default=None, help="decides whom to kill, when and where; printed")
     parser.add_argument("--seconds", type=float, default=60.0, help="length of the storm")
-    parser.add_argument("--cards", type=int, default=200)
-    parser.add_argument("--processes", type=int, default=4)
-    parser.add_argument("--concurrent", type=int, default=40, help="claim.max_concurrent of the poll")
+    parser.add_argument("--cards", type=int, default=200, help="of the storm")
+    parser.add_argument("--contested", type=int, default=60, help="cards that both rivals go for")
+    parser.add_argument("--kills", type=int, default=500, help="of the siege, on each database")
+    parser.add_argument("--processes", type=int, default=4, help="of the storm; the siege has two more")
+    parser.add_argument("--concurrent", type=int, default=40, help="claim.max_concurrent of the storm's poll")
+    parser.add_argument("--no-faults", dest="faults", action="store_false", help="the board answers well in the storm")
     parser.add_argument("--patience", type=float, default=300.0, help="seconds for things to become quiet")
-    parser.add_argument("--only", choices=("calls", "storm", "rows"), default=None)
     parser.add_argument("--keep", action="store_true", help="keep the folder also when all is well")
     options = parser.parse_args()
+    options.databases = (options.database,) if options.database else ("sqlite", "postgresql")
     if options.seed is None:
         options.seed = random.SystemRandom().randrange(1_000_000)
     folder = Path(tempfile.mkdtemp(prefix="hermes-crash-"))
     nursery = Nursery()
     found: list[str] = []
     try:
-        if options.only in (None, "calls"):
-            found += count_calls(folder, nursery)
-        if options.only in (None, "storm"):
-            found += storm(folder, nursery, options)
+        for part in options.only or PARTS:
+            found += [f"{part}: {problem}" for problem in run(part, folder, nursery, options)]
     finally:
         nursery.close()
-    if options.only in (None, "rows"):
-        found += rows()
     for problem in found[:50]:
         say(f"PROBLEM {problem}")
     if found:
         say(f"\n{len(found)} problem(s). Everything is in {folder}")
-        replay = ["--seed", str(options.seed), "--seconds", f"{options.seconds:g}", "--cards", str(options.cards)]
-        say(f"Again: {json.dumps(sys.argv[0])} {' '.join(replay)}")
+        say(f"Again: {' '.join([*sys.argv, *([] if '--seed' in sys.argv else ['--seed', str(options.seed)])])}")
         return 1
     say("\nAll held.")
     if not options.keep:

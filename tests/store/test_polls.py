@@ -6,12 +6,10 @@ from datetime import timedelta
 
 import pytest
 from sqlalchemy.dialects import postgresql
-from sqlmodel import SQLModel
 
 import store.tables  # noqa: F401  (registers them)
 from hermes.ports.polls import OccurrenceEnd, PollDefinition, PollStatus
 from hermes.testing.clock import FakeClock
-from store.database import Database
 from store.poll_leasing import DUE_COUNT, WAITING, finish_statement
 
 MINUTE = timedelta(minutes=1)
@@ -23,11 +21,8 @@ def clock():
 
 
 @pytest.fixture
-def database(tmp_path, clock):
-    database = Database(f"sqlite:///{tmp_path}/hermes.db", clock)
-    SQLModel.metadata.create_all(database.engine)
-    yield database
-    database.close()
+def database(databases, clock):
+    return databases.open(clock)
 
 
 def definition(name: str, clock: FakeClock, version: str = "v1", **changes) -> PollDefinition:

@@ -12,7 +12,6 @@ import sqlalchemy
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy.exc import IntegrityError
-from sqlmodel import SQLModel
 from sqlmodel.sql.sqltypes import UTCDateTime
 
 import store.tables  # noqa: F401 - registers them
@@ -21,6 +20,7 @@ from hermes.model.run import EffectClass, NewRun, RunError, RunKind, RunState
 from hermes.model.step import StepKind, StepState
 from hermes.ports.runs import NewStep, Pending, Resumed
 from hermes.testing.clock import FakeClock
+from hermes.testing.databases import Databases, sqlite_files
 from store.database import Database
 from store.tables.runs import PLACES, RECEIPTS, RUNS, STEPS, TIMELINE
 
@@ -28,11 +28,14 @@ LEASE = timedelta(seconds=90)
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    database = Database(f"sqlite:///{tmp_path / 'hermes.db'}", FakeClock())
-    SQLModel.metadata.create_all(database.engine)
-    yield database
-    database.close()
+def database(databases: Databases) -> Database:
+    return databases.open(FakeClock())
+
+
+@pytest.fixture
+def sqlite_database(folder: Path) -> Iterator[Database]:
+    with sqlite_files(folder) as files:
+        yield files.open(FakeClock())
 
 
 def enqueue(database: Database, key: str, **fields: Any) -> str:
@@ -282,8 +285,9 @@ def test_no_more_runs_of_a_group_run_than_it_has_places(database: Database, plac
             running = [lease for lease in running if lease.run_id in held]
 
 
-def test_every_instant_is_kept_in_one_form_since_the_database_compares_text(database: Database) -> None:
+def test_every_instant_is_kept_in_one_form_since_the_database_compares_text(sqlite_database: Database) -> None:
     """Where a statement does not know that a parameter is an instant, the driver writes it in a form of its own."""
+    database = sqlite_database
     soon = database.clock.now() + timedelta(seconds=5)
     error = RunError("ValueError", "no")
     with database.write() as unit:
@@ -323,20 +327,3 @@ def test_every_instant_is_kept_in_one_form_since_the_database_compares_text(data
                     odd += [value for value in kept if len(value[2]) != len("2026-01-05 09:00:00.000000")]
     assert seen > 50
     assert odd == []
-
-
-def test_looking_for_work_reads_an_index_and_sorts_nothing(database: Database) -> None:
-    looks: list[tuple[str, Any]] = []
-
-    @sqlalchemy.event.listens_for(database.engine, "before_cursor_execute")
-    def keep(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
-        if statement.startswith("SELECT runs.id"):
-            looks.append((statement, parameters))
-
-    assert lease(database) == []
-    assert len(looks) == 2
-    for (statement, parameters), index in zip(looks, ["ix_runs_ready", "ix_runs_waiting"], strict=True):
-        with database.read() as unit:
-            plan = [row[3] for row in unit.connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)]
-        assert any(index in line for line in plan), plan
-        assert not any("TEMP B-TREE" in line for line in plan), plan

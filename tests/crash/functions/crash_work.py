@@ -26,7 +26,12 @@ def _send(url: str, body: object) -> str:
     return str(content["receipt"])
 
 
-def _ask(key: str, recorder: str, card_id: str, place: int) -> Found[str] | None:
+def _slowly(pause: float) -> str:
+    """The recorder takes so long before it records, and again before it answers."""
+    return f"?before={pause}&after={pause}" if pause else ""
+
+
+def _ask(key: str, recorder: str, card_id: str, place: int, pause: float = 0.0) -> Found[str] | None:
     try:
         with urllib.request.urlopen(f"{recorder}/checkable/effect?key={quote(key)}", timeout=10) as answer:
             return Found(str(json.load(answer)["receipt"]))
@@ -37,23 +42,23 @@ def _ask(key: str, recorder: str, card_id: str, place: int) -> Found[str] | None
 
 
 @command(retries=5, timeout=timedelta(seconds=15))
-def keyed(recorder: str, card_id: str, place: int) -> str:
-    return _send(f"{recorder}/keyed/effect", {"card": card_id, "place": place})
+def keyed(recorder: str, card_id: str, place: int, pause: float = 0.0) -> str:
+    return _send(f"{recorder}/keyed/effect{_slowly(pause)}", {"card": card_id, "place": place})
 
 
 @command(retries=5, timeout=timedelta(seconds=15), effect="checkable", check=_ask)
-def checkable(recorder: str, card_id: str, place: int) -> str:
-    return _send(f"{recorder}/checkable/effect", {"card": card_id, "place": place})
+def checkable(recorder: str, card_id: str, place: int, pause: float = 0.0) -> str:
+    return _send(f"{recorder}/checkable/effect{_slowly(pause)}", {"card": card_id, "place": place})
 
 
 @command(retries=5, timeout=timedelta(seconds=15), effect="naive")
-def naive(recorder: str, card_id: str, place: int) -> str:
-    return _send(f"{recorder}/naive/effect", {"card": card_id, "place": place})
+def naive(recorder: str, card_id: str, place: int, pause: float = 0.0) -> str:
+    return _send(f"{recorder}/naive/effect{_slowly(pause)}", {"card": card_id, "place": place})
 
 
 @command(retries=0, timeout=timedelta(seconds=15))
-def once(recorder: str, card_id: str, place: int) -> str:
-    return _send(f"{recorder}/naive/effect", {"card": card_id, "place": place})
+def once(recorder: str, card_id: str, place: int, pause: float = 0.0) -> str:
+    return _send(f"{recorder}/naive/effect{_slowly(pause)}", {"card": card_id, "place": place})
 
 
 @command(timeout=timedelta(seconds=60))
@@ -132,3 +137,13 @@ async def one_blocking(card: CardInput, recorder: str, seconds: float = 12.0) ->
 async def maybe_poison(card: CardInput, recorder: str) -> str:
     await poison(card.title)
     return await keyed(recorder, card.id, 2)
+
+
+@function
+async def mixed(card: CardInput, recorder: str) -> str:
+    """The card of the siege: two commands of the class that its title names, and a delay between them."""
+    kind = {"keyed": keyed, "checkable": checkable, "naive": naive, "once": once}[card.title.split()[0]]
+    await kind(recorder, card.id, 1, 0.1)
+    await delay(timedelta(seconds=0.3))
+    await kind(recorder, card.id, 2, 0.1)
+    return f"did {card.title}"

@@ -12,9 +12,7 @@ from typing import Any
 
 import pytest
 from pydantic import SecretStr
-from sqlmodel import SQLModel
 
-import store.tables  # noqa: F401 -- registers the tables
 from hermes.claim import ClaimingPoll, Desk
 from hermes.model.card import Card, CardStatus, CardValues, ProtocolTimes
 from hermes.model.claim import CardHold, CardInput, ClaimPolicy, ClaimState
@@ -24,6 +22,7 @@ from hermes.model.run import Run, RunError, RunState
 from hermes.model.step import LeasedRun
 from hermes.ports.runs import Resumed
 from hermes.testing.clock import FakeClock
+from hermes.testing.databases import Databases
 from hermes.testing.limiter import NotedLimiter
 from sources.board import BoardServer, running
 from sources.notion import BoardSettings, NotionClient, NotionConnection, NotionTaskBoard
@@ -163,13 +162,11 @@ class Team:
     client: NotionClient
     clock: FakeClock
     folder: Path
-    opened: list[Database] = field(default_factory=list)
+    databases: Databases
     clients: list[NotionClient] = field(default_factory=list)
 
     def installation(self, name: str, **policy: Any) -> Installation:
-        store = Database(f"sqlite:///{self.folder / name}.db", self.clock)
-        SQLModel.metadata.create_all(store.engine)
-        self.opened.append(store)
+        store = self.databases.open(self.clock, name)
         settings = ClaimPolicy(**{"poll_id": "tasks", "condition_version": "1", "lease": LEASE, **policy})
         return Installation(name, store, self.open_board(name), Identity(name, "boot-1"), self.clock, settings)
 
@@ -244,7 +241,7 @@ class Team:
 
 
 @pytest.fixture
-def team(tmp_path: Path) -> Iterator[Team]:
+def team(tmp_path: Path, databases: Databases) -> Iterator[Team]:
     clock = FakeClock()
     with running(tmp_path / "board.db", clock=clock) as server:
         connection = NotionConnection(token=SecretStr("people"), base_url=server.url)
@@ -253,9 +250,9 @@ def team(tmp_path: Path) -> Iterator[Team]:
         made = create_board(client, settings, title="Team")
         settings = BoardSettings(connection="notion", board=made.located.data_source_id)
         board = NotionTaskBoard("team", settings, client, clock=clock, times=TIMES)
-        team = Team(server, board, client, clock, tmp_path)
+        team = Team(server, board, client, clock, tmp_path, databases)
         yield team
-        for closing in (*team.opened, *team.clients, client):
+        for closing in (*team.clients, client):
             closing.close()
 
 

@@ -1,0 +1,54 @@
+"""What a look for work costs does not grow with what is over: it reads partial indexes and sorts nothing."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import sqlalchemy
+from sqlalchemy import insert
+
+from hermes.model.run import RunState
+from hermes.testing.clock import FakeClock
+from hermes.testing.databases import Databases
+from store.database import Database
+from store.tables.runs import RUNS
+
+OVER = 5_000
+
+
+def explain(database: Database, statement: str, parameters: Any) -> str:
+    words = "EXPLAIN QUERY PLAN" if database.url.get_backend_name() == "sqlite" else "EXPLAIN"
+    with database.read() as unit:
+        rows = unit.connection.exec_driver_sql(f"{words} {statement}", parameters).all()
+    return "\n".join(str(row[-1]) for row in rows)
+
+
+def test_D9_looking_for_work_reads_an_index_however_many_runs_are_over(databases: Databases) -> None:
+    database = databases.open(FakeClock())
+    now = database.clock.now()
+    with database.write() as unit:
+        row = {"kind": "function", "function": "f", "args": "{}", "created_at": now, "changed_at": now}
+        over = [
+            {**row, "id": f"r{number}", "key": f"k{number}", "state": RunState.succeeded.value, "finished_at": now}
+            for number in range(OVER)
+        ]
+        unit.connection.execute(insert(RUNS), over)
+        unit.connection.exec_driver_sql("ANALYZE")
+    looks: list[tuple[str, Any]] = []
+
+    @sqlalchemy.event.listens_for(database.engine, "before_cursor_execute")
+    def keep(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
+        if statement.startswith("SELECT runs.id"):
+            looks.append((statement, parameters))
+
+    with database.write() as unit:
+        assert unit.leases.lease("w", timedelta(seconds=90), ["f"], 10) == []
+        assert unit.leases.rescue(poison_after=5) == []
+    assert len(looks) == 3
+    for (statement, parameters), index in zip(looks, ["ready", "waiting", "running"], strict=True):
+        plan = explain(database, statement, parameters)
+        assert f"ix_runs_{index}" in plan, plan
+        assert "TEMP B-TREE" not in plan, plan
+        assert "Sort" not in plan, plan
+        assert "Seq Scan on runs" not in plan, plan
