@@ -66,8 +66,8 @@ def settle(
     """Write an ending into every step that awaits the run, and make those runs due."""
     step_state, step_result, step_error = child_ending(state, result, error, reason)
     execute = uow.connection.execute
-    awaiting = _SETTLE.rows(
-        uow.connection,
+    awaiting = uow.rows(
+        _SETTLE,
         {
             "b_child": run_id,
             "b_state": step_state.value,

@@ -116,9 +116,7 @@ class EndingStatements:
 
     def sleep(self, lease: Lease, due_at: datetime | None, reason: str) -> None:
         """The update alone, for statements that say in the timeline themselves why the run waits."""
-        row = _HIBERNATE.row(
-            self._uow.connection, {**held_by(lease), "b_due": due_at, "b_reason": reason, "b_now": self._uow.now}
-        )
+        row = self._uow.row(_HIBERNATE, {**held_by(lease), "b_due": due_at, "b_reason": reason, "b_now": self._uow.now})
         if row is None:
             raise LeaseLost(lease)
         if row.cancel_reason is not None:
@@ -129,9 +127,7 @@ class EndingStatements:
 
     def redeliver(self, lease: Lease, error: RunError, due_at: datetime, *, pending: Pending = NOTHING) -> None:
         uow = self._uow
-        row = _REDELIVER.row(
-            uow.connection, {**held_by(lease), **error_values(error, "b_"), "b_due": due_at, "b_now": uow.now}
-        )
+        row = uow.row(_REDELIVER, {**held_by(lease), **error_values(error, "b_"), "b_due": due_at, "b_now": uow.now})
         if row is None:
             raise LeaseLost(lease)
         record_pending(uow, lease.run_id, pending)
@@ -161,8 +157,8 @@ class EndingStatements:
         pending: Pending = NOTHING,
     ) -> None:
         uow = self._uow
-        row = _END.row(
-            uow.connection,
+        row = uow.row(
+            _END,
             {
                 **held_by(lease),
                 "b_state": state.value,

@@ -52,5 +52,5 @@ def held_by(lease: Lease) -> dict[str, Any]:
 
 def lost_or_cancelled(uow: UnitOfWork, lease: Lease) -> BaseException:
     """Why a write that also respects cancelling changed no row."""
-    held = _CANCEL_REASON.row(uow.connection, held_by(lease))
+    held = uow.row(_CANCEL_REASON, held_by(lease))
     return LeaseLost(lease) if held is None or held.cancel_reason is None else CancelAsked(held.cancel_reason)

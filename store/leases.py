@@ -155,8 +155,8 @@ class LeaseStatements:
         group = candidate.place_group
         if group is not None and not uow.places.take_place(group, candidate.id, until):
             return None
-        row = _LEASE.row(
-            uow.connection,
+        row = uow.row(
+            _LEASE,
             {
                 "b_run": candidate.id,
                 "b_fence": candidate.fence,

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections import namedtuple
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import Connection, Dialect, Executable, Float
@@ -29,13 +30,14 @@ class Prepared:
 
     def change(self, connection: Connection, values: Mapping[str, Any]) -> int:
         """How many rows it changed."""
-        count: int = self._for(connection).execute(connection, values).rowcount
+        with self.errors(connection):
+            count: int = self.send(connection, values).rowcount
         return count
 
     def rows(self, connection: Connection, values: Mapping[str, Any]) -> list[Any]:
         """Named tuples of what it selects or returns."""
-        compiled = self._for(connection)
-        return [compiled.row(found) for found in compiled.execute(connection, values).fetchall()]
+        with self.errors(connection):
+            return self.found(connection, self.send(connection, values))
 
     def row(self, connection: Connection, values: Mapping[str, Any]) -> Any:
         """The one row that there is, or None."""
@@ -43,6 +45,23 @@ class Prepared:
         if len(found) > 1:
             raise LookupError(f"{len(found)} rows where there is at most one")
         return found[0] if found else None
+
+    def send(self, connection: Connection, values: Mapping[str, Any]) -> Any:
+        """The driver's cursor, for `found` or its row count. Within `errors`."""
+        return self._for(connection).send(connection, values)
+
+    def found(self, connection: Connection, cursor: Any) -> list[Any]:
+        make = self._for(connection).row
+        return [make(row) for row in cursor.fetchall()]
+
+    @staticmethod
+    @contextmanager
+    def errors(connection: Connection) -> Iterator[None]:
+        kinds: Any = connection.dialect.loaded_dbapi.Error
+        try:
+            yield
+        except kinds as exc:
+            raise DBAPIError.instance(None, None, exc, kinds, dialect=connection.dialect) from exc
 
     def _for(self, connection: Connection) -> _Compiled:
         name = connection.dialect.name
@@ -57,8 +76,6 @@ class _Compiled:
     def __init__(self, statement: Any, dialect: Dialect, columns: tuple[str, ...]) -> None:
         compiled = statement.compile(dialect=dialect, column_keys=list(columns) or None)
         self._text = str(compiled)
-        self._dialect = dialect
-        self._errors: Any = dialect.loaded_dbapi.Error
         self._fixed: dict[str, Any] = {}
         """By name in the text: what stands in the statement itself, and defaults of columns."""
         given: dict[str, tuple[str, Callable[[Any], Any] | None]] = {}
@@ -78,15 +95,12 @@ class _Compiled:
         names = [column.name for column in found]
         self._make: Callable[..., Any] = _row_class(names)._make if names else tuple
 
-    def execute(self, connection: Connection, values: Mapping[str, Any]) -> Any:
+    def send(self, connection: Connection, values: Mapping[str, Any]) -> Any:
         bound = self._fixed.copy()
         for name, key, process in self._given:
             bound[name] = values[key] if process is None else process(values[key])
         driver: Any = connection.connection.dbapi_connection
-        try:
-            return driver.execute(self._text, bound)
-        except self._errors as exc:
-            raise DBAPIError.instance(self._text, bound, exc, self._errors, dialect=self._dialect) from exc
+        return driver.execute(self._text, bound)
 
     def row(self, found: tuple[Any, ...]) -> Any:
         return self._make(

@@ -168,8 +168,8 @@ class RunStatements:
         uow = self._uow
         key = checked_key(new.key)
         run_id = new.run_id or new_run_id(uow.now)
-        created = _add_run(
-            uow.connection,
+        created = _add_run.into(
+            uow,
             {
                 "id": run_id,
                 "key": key,

@@ -117,8 +117,8 @@ def record_pending(uow: UnitOfWork, run_id: str, pending: Pending) -> dict[int, 
     for new in pending.new:
         due_at = uow.now + new.wait if new.wait is not None else None
         over = new.kind is not StepKind.delay
-        added = _add_step(
-            uow.connection,
+        added = _add_step.into(
+            uow,
             {
                 "run_id": run_id,
                 "seq": new.seq,
@@ -133,7 +133,7 @@ def record_pending(uow: UnitOfWork, run_id: str, pending: Pending) -> dict[int, 
         )
         if due_at is not None:
             if not added:  # the transaction is being tried again
-                due_at = _STANDS.row(uow.connection, {"b_run": run_id, "b_seq": new.seq}).due_at
+                due_at = uow.row(_STANDS, {"b_run": run_id, "b_seq": new.seq}).due_at
             else:
                 note(uow, run_id, "delay", new.seq, until=due_at.isoformat())
             armed[new.seq] = due_at
@@ -174,8 +174,8 @@ class StepStatements:
         armed = record_pending(uow, lease.run_id, pending)
         about = {"b_run": lease.run_id, "b_seq": seq, "b_attempt": attempt, "b_fence": lease.fence}
         if attempt == 1:
-            begun = _add_step(
-                uow.connection,
+            begun = _add_step.into(
+                uow,
                 {
                     "run_id": lease.run_id,
                     "seq": seq,
@@ -191,10 +191,10 @@ class StepStatements:
                 },
             )
         else:
-            begun = _AGAIN.change(uow.connection, {**about, "b_args": args_json, "b_now": uow.now}) == 1
+            begun = uow.changes_one(_AGAIN, {**about, "b_args": args_json, "b_now": uow.now})
         if begun:
             note(uow, lease.run_id, "attempt", seq, attempt=attempt, name=name)
-        elif _BEGUN.row(uow.connection, about) is None:
+        elif uow.row(_BEGUN, about) is None:
             raise StoreError(f"step {seq} of run {lease.run_id} cannot begin attempt {attempt}: it stands elsewhere")
         return armed
 
@@ -241,8 +241,8 @@ class StepStatements:
             error=error,
             awaits_run_id=run_id,
         )
-        _add_step(
-            uow.connection,
+        _add_step.into(
+            uow,
             {
                 "run_id": step.run_id,
                 "seq": step.seq,
@@ -266,8 +266,8 @@ class StepStatements:
         return step
 
     def add_receipt(self, run_id: str, seq: int, attempt: int, name: str, result_json: str) -> None:
-        added = _add_receipt(
-            self._uow.connection,
+        added = _add_receipt.into(
+            self._uow,
             {
                 "run_id": run_id,
                 "seq": seq,
@@ -281,15 +281,15 @@ class StepStatements:
             note(self._uow, run_id, "receipt", seq, attempt=attempt)
 
     def receipt(self, run_id: str, seq: int) -> str | None:
-        found = _RECEIPT.row(self._uow.connection, {"b_run": run_id, "b_seq": seq})
+        found = self._uow.row(_RECEIPT, {"b_run": run_id, "b_seq": seq})
         return None if found is None else str(found.result)
 
     def _hold(self, lease: Lease) -> None:
-        if _TOUCH.change(self._uow.connection, held_by(lease)) != 1:
+        if not self._uow.changes_one(_TOUCH, held_by(lease)):
             raise lost_or_cancelled(self._uow, lease)
 
     def _progress(self, lease: Lease, failed_step: int | None = None) -> None:
-        if _PROGRESS.change(self._uow.connection, {**held_by(lease), "b_failed": failed_step}) != 1:
+        if not self._uow.changes_one(_PROGRESS, {**held_by(lease), "b_failed": failed_step}):
             raise LeaseLost(lease)
 
     def _finish(
@@ -306,8 +306,8 @@ class StepStatements:
         """False when this very outcome stands already: the transaction is being tried again."""
         about = {"b_run": lease.run_id, "b_seq": seq, "b_attempt": attempt}
         over = state in (StepState.done, StepState.failed)
-        changed = _FINISH.change(
-            self._uow.connection,
+        changed = self._uow.changes_one(
+            _FINISH,
             {
                 **about,
                 "b_state": state.value,
@@ -317,10 +317,10 @@ class StepStatements:
                 "b_finished": self._uow.now if over else None,
             },
         )
-        if changed == 1:
+        if changed:
             reach(CrashPoint.inside_transaction)
             return True
-        stands = _STANDS.row(self._uow.connection, about)
+        stands = self._uow.row(_STANDS, about)
         if stands is not None and stands.state == state and stands.attempts == attempt:
             return False
         raise StoreError(f"step {seq} of run {lease.run_id} has no open attempt {attempt}")

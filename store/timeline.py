@@ -21,8 +21,8 @@ _OF_RUN = select(TIMELINE).where(TIMELINE.c.run_id == bindparam("b_run")).order_
 
 def note(uow: UnitOfWork, run_id: str, what: str, step: int | None = None, /, **detail: JSON) -> None:
     kept = {name: value for name, value in detail.items() if value is not None}
-    _ADD.change(
-        uow.connection,
+    uow.changes_one(
+        _ADD,
         {
             "run_id": run_id,
             "at": uow.now,

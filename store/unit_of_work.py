@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from functools import cached_property
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -12,8 +14,10 @@ from store.endings import EndingStatements
 from store.installation import InstallationStatements
 from store.leases import LeaseStatements
 from store.limits import LimitRows
+from store.pipeline import Pipeline
 from store.places import PlaceStatements
 from store.polls import PollStatements
+from store.prepared import Prepared
 from store.runs import RunStatements
 from store.steps import StepStatements
 from store.survey import SurveyStatements
@@ -23,11 +27,42 @@ class UnitOfWork:
     """Changes that span tables are made through one of these, so they commit together."""
 
     def __init__(self, connection: Connection, now: datetime) -> None:
-        self.connection = connection
+        self._connection = connection
         self.now = now
+        self.pipeline: Pipeline | None = None
+        """Where statements wait for each other, in a transaction that has one."""
         self.woke = False
         """Something became due: workers of this process look at once when it has committed."""
         self.limits = LimitRows(self)
+
+    @property
+    def connection(self) -> Connection:
+        """For any statement; what waited is sent before."""
+        if self.pipeline is not None:
+            self.pipeline.settle()
+        return self._connection
+
+    @property
+    def dialect(self) -> str:
+        return self._connection.dialect.name
+
+    def changes_one(self, statement: Prepared, values: Mapping[str, Any]) -> bool:
+        """For a statement that changes one row unless something is amiss: where round trips are dear it is believed to
+        for now, and the whole transaction made again without believing if it did not."""
+        if self.pipeline is None:
+            return statement.change(self._connection, values) == 1
+        self.pipeline.add(statement, values)
+        return True
+
+    def rows(self, statement: Prepared, values: Mapping[str, Any]) -> list[Any]:
+        if self.pipeline is None:
+            return statement.rows(self._connection, values)
+        return self.pipeline.rows(statement, values)
+
+    def row(self, statement: Prepared, values: Mapping[str, Any]) -> Any:
+        """The one row that there is, or None."""
+        found = self.rows(statement, values)
+        return found[0] if found else None
 
     def wakes(self) -> None:
         self.woke = True
@@ -36,6 +71,8 @@ class UnitOfWork:
         """Called in the transaction in which a run hibernates, is delivered again, ends, parks, is cancelled or
         resumed: its card, if it has one, is due for a look."""
         if object_id is not None:
+            if self.pipeline is not None:
+                self.pipeline.settle()
             self.claims.run_changed(run_id)
             self.wakes()
 
