@@ -250,6 +250,8 @@ def _sqlite_engine(url: str, *, synchronous: str) -> Engine:
     def _begin(connection: Connection) -> None:
         # A deferred transaction that turns into a writer can fail half way with SQLITE_BUSY: writers say so at once.
         writes = connection.get_execution_options().get("hermes_writes", False)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+        driver: Any = connection.connection.dbapi_connection  # not through SQLAlchemy: it is said at each transaction
+        with Prepared.errors(connection):
+            driver.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine

@@ -29,23 +29,53 @@ class GroupCommit:
     def __init__(self, write: Callable[[], AbstractContextManager[UnitOfWork]]) -> None:
         self._write = write
         self._queue: deque[_Change] = deque()
-        self._leader = threading.Lock()
+        self._led = False
+        """Somebody writes, and will hand on to the first in the queue."""
+        self._mutex = threading.Lock()
 
     def commit(self, change: Callable[[UnitOfWork], T]) -> T:
         """Returns what `change` returned once it is on the disk, or raises what it raised; then it changed nothing."""
         mine = _Change(change)
-        self._queue.append(mine)
-        with self._leader:
+        with self._mutex:
+            self._queue.append(mine)
+            mine.leads = not self._led
+            self._led = True
+        if not mine.leads:
+            self._wait(mine)
+        if mine.leads:
             try:
-                while not mine.settled:
-                    self._commit([self._queue.popleft() for _ in range(min(len(self._queue), MOST))])
+                with self._mutex:  # whoever leads is the first in the queue
+                    changes = [self._queue.popleft() for _ in range(min(len(self._queue), MOST))]
+                self._commit(changes)
             finally:
-                if not mine.settled:  # this thread was interrupted while it wrote for others
-                    self._queue.remove(mine)
+                self._hand_on()
         if mine.error is not None:
             raise mine.error
         result: T = mine.result
         return result
+
+    def _wait(self, mine: _Change) -> None:
+        """Until it is made, or it is this thread's turn to lead. Each waits at a lock of its own: were they all to
+        queue at one, they would leave it one after the other, each as it gets the interpreter."""
+        try:
+            mine.turn.acquire()
+        except BaseException:  # this thread was interrupted
+            with self._mutex:
+                if mine in self._queue:
+                    self._queue.remove(mine)
+                leads = mine.leads
+            if leads:
+                self._hand_on()
+            raise
+
+    def _hand_on(self) -> None:
+        with self._mutex:
+            following = self._queue[0] if self._queue else None
+            self._led = following is not None
+            if following is not None:
+                following.leads = True
+        if following is not None:
+            following.turn.release()
 
     def _commit(self, changes: list[_Change]) -> None:
         try:
@@ -63,7 +93,8 @@ class GroupCommit:
                 raise  # of this thread: the one change it made alone, or an interruption
         finally:
             for change in changes:
-                change.settled = True
+                if not change.leads:
+                    change.turn.release()
 
     def _made_together(self, changes: list[_Change]) -> bool:
         """False when one of them was refused: then none is made."""
@@ -86,7 +117,9 @@ class _Change:
         self._change = change
         self.result: Any = None
         self.error: BaseException | None = None
-        self.settled = False
+        self.leads = False
+        self.turn = threading.Lock()
+        self.turn.acquire()
 
     def make(self, unit: UnitOfWork) -> None:
         self.result = self._change(unit)

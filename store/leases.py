@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Row, bindparam, func, select, update
+from sqlalchemy import Row, String, bindparam, func, select, update
 
 from hermes.model.run import Lease, RunState
 from hermes.model.step import LeasedRun
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 _OPEN = (
     RUNS.c.due_at <= bindparam("b_now"),
     RUNS.c.held.is_(False),
-    RUNS.c.function.in_(bindparam("b_functions", expanding=True)),
     RUNS.c.crashes < bindparam("b_crashes"),
 )
 _CANDIDATE = (
@@ -37,9 +37,16 @@ _CANDIDATE = (
     .limit(bindparam("b_limit"))
     .with_for_update(skip_locked=True)
 )
-# Two looks, so that neither a long queue nor many sleepers are ever sorted.
-_READY = _CANDIDATE.where(in_state(RunState.ready)).order_by(RUNS.c.priority, RUNS.c.due_at)
-_WAITING = _CANDIDATE.where(in_state(RunState.waiting)).order_by(RUNS.c.due_at)
+
+
+@lru_cache
+def _looks(functions: tuple[str, ...]) -> tuple[Prepared, Prepared]:
+    """For runs of these functions: two, so that neither a long queue nor many sleepers are ever sorted."""
+    candidate = _CANDIDATE.where(RUNS.c.function.in_([bindparam(None, name, String) for name in functions]))
+    ready = candidate.where(in_state(RunState.ready)).order_by(RUNS.c.priority, RUNS.c.due_at)
+    return Prepared(ready), Prepared(candidate.where(in_state(RunState.waiting)).order_by(RUNS.c.due_at))
+
+
 _LEASE = Prepared(
     update(RUNS)
     .where(
@@ -124,11 +131,11 @@ class LeaseStatements:
         uow = self._uow
         look = {
             "b_now": uow.now,
-            "b_functions": sorted(functions),
             "b_limit": limit,
             "b_crashes": suspect_after if suspects == 0 else _NO_LIMIT,
         }
-        candidates = [*uow.connection.execute(_READY, look), *uow.connection.execute(_WAITING, look)]
+        ready, waiting = _looks(tuple(sorted(functions)))
+        candidates = [*uow.rows(ready, look), *uow.rows(waiting, look)]
         candidates.sort(key=lambda row: (row.priority, row.due_at))
         taken: list[Any] = []
         for candidate in candidates:

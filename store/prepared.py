@@ -10,6 +10,8 @@ import sqlite3
 from collections import namedtuple
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import Connection, Dialect, Executable, Float
@@ -26,7 +28,7 @@ class Prepared:
     def __init__(self, statement: Executable, *columns: str) -> None:
         self._statement = statement
         self._columns = columns
-        self._compiled: dict[str, _Compiled] = {}
+        self._compiled: dict[str, Compiled] = {}
 
     def change(self, connection: Connection, values: Mapping[str, Any]) -> int:
         """How many rows it changed."""
@@ -48,10 +50,10 @@ class Prepared:
 
     def send(self, connection: Connection, values: Mapping[str, Any]) -> Any:
         """The driver's cursor, for `found` or its row count. Within `errors`."""
-        return self._for(connection).send(connection, values)
+        return self.compiled(connection).send(connection, values)
 
     def found(self, connection: Connection, cursor: Any) -> list[Any]:
-        make = self._for(connection).row
+        make = self.compiled(connection).row
         return [make(row) for row in cursor.fetchall()]
 
     @staticmethod
@@ -63,25 +65,25 @@ class Prepared:
         except kinds as exc:
             raise DBAPIError.instance(None, None, exc, kinds, dialect=connection.dialect) from exc
 
-    def _for(self, connection: Connection) -> _Compiled:
+    def compiled(self, connection: Connection) -> Compiled:
         name = connection.dialect.name
         compiled = self._compiled.get(name)
         if compiled is None:
             dialect = _NAMED if name == "sqlite" else connection.dialect
-            compiled = self._compiled[name] = _Compiled(self._statement, dialect, self._columns)
+            compiled = self._compiled[name] = Compiled(self._statement, dialect, self._columns)
         return compiled
 
 
-class _Compiled:
+class Compiled:
     def __init__(self, statement: Any, dialect: Dialect, columns: tuple[str, ...]) -> None:
         compiled = statement.compile(dialect=dialect, column_keys=list(columns) or None)
-        self._text = str(compiled)
+        self.text = str(compiled)
         self._fixed: dict[str, Any] = {}
         """By name in the text: what stands in the statement itself, and defaults of columns."""
         given: dict[str, tuple[str, Callable[[Any], Any] | None]] = {}
         defaults = {column.key: column.default for column in getattr(compiled, "insert_prefetch", ())}
         for bind, name in compiled.bind_names.items():
-            process = bind.type.dialect_impl(dialect).bind_processor(dialect)
+            process = _bind_processor(bind.type, dialect)
             if bind.key in defaults:
                 self._fixed[name] = _processed(process, defaults[bind.key].arg)
             elif bind.required or bind.key in columns:
@@ -96,11 +98,14 @@ class _Compiled:
         self._make: Callable[..., Any] = _row_class(names)._make if names else tuple
 
     def send(self, connection: Connection, values: Mapping[str, Any]) -> Any:
+        driver: Any = connection.connection.dbapi_connection
+        return driver.execute(self.text, self.bound(values))
+
+    def bound(self, values: Mapping[str, Any]) -> dict[str, Any]:
         bound = self._fixed.copy()
         for name, key, process in self._given:
             bound[name] = values[key] if process is None else process(values[key])
-        driver: Any = connection.connection.dbapi_connection
-        return driver.execute(self._text, bound)
+        return bound
 
     def row(self, found: tuple[Any, ...]) -> Any:
         return self._make(
@@ -110,6 +115,13 @@ class _Compiled:
 
 def _row_class(names: list[str]) -> Any:
     return namedtuple("Row", names)
+
+
+def _bind_processor(kind: Any, dialect: Dialect) -> Callable[[Any], Any] | None:
+    found: Callable[[Any], Any] | None = kind.dialect_impl(dialect).bind_processor(dialect)
+    if found is not None and kind.python_type is datetime:
+        return lru_cache(1024)(found)  # a transaction writes its instant many times
+    return found
 
 
 def _result_processor(kind: Any, dialect: Dialect) -> Callable[[Any], Any] | None:

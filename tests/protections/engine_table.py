@@ -15,8 +15,8 @@ TABLE = [
     (
         "Engine 1: what is half written is not there",
         "store/database.py",
-        '        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")\n',
-        "        pass\n",
+        '            driver.execute("BEGIN IMMEDIATE" if writes else "BEGIN")\n',
+        "            pass\n",
         f"{DURABLE}/test_replay.py::test_a_death_in_the_middle_of_recording_a_result_leaves_no_torn_state",
     ),
     (
@@ -167,6 +167,35 @@ TABLE = [
         "        self.receive(self.lease.run_id, unwritten.seq",
         "        _ = (self.lease.run_id, unwritten.seq",
         f"{DURABLE}/test_take_over.py::test_a_holder_that_lost_its_lease_stops_and_its_result_is_a_receipt",
+    ),
+    (
+        "Engine 1: a result commits before what follows from it",
+        "hermes/durable/recorder.py",
+        "                unwritten.record(unit, self.lease)\n                return change(unit)\n",
+        "                return change(unit)\n",
+        f"{DURABLE}/test_late_results.py::test_no_effect_begins_before_the_result_it_may_depend_on_is_on_the_disk",
+    ),
+    (
+        "Engine 1: a result waits for no slow function",
+        "hermes/durable/late.py",
+        "                written = recorder.write_late(unwritten)\n",
+        "                written = True\n",
+        f"{DURABLE}/test_late_results.py::"
+        "test_a_function_that_computes_for_long_does_not_keep_its_result_from_the_disk",
+    ),
+    (
+        "Engine 1: a result that was refused company is kept",
+        "hermes/durable/recorder.py",
+        "            try:\n                made = self._write(both)\n",
+        "            self._unwritten = None\n            try:\n                made = self._write(both)\n",
+        f"{DURABLE}/test_late_results.py::test_a_run_asked_to_stop_keeps_the_result_that_waited",
+    ),
+    (
+        "Pipeline: what was believed is looked at",
+        "store/pipeline.py",
+        "        if any(cursor.rowcount != 1 for cursor in cursors):\n",
+        "        if False:\n",
+        "tests/store/test_pipeline.py::test_a_former_holder_is_told_so_and_nothing_is_kept",
     ),
     (
         "Engine 9: a receipt spares an attempt",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import pytest
 import sqlalchemy
 from sqlalchemy import insert
 
@@ -12,6 +13,7 @@ from hermes.model.run import RunState
 from hermes.testing.clock import FakeClock
 from hermes.testing.databases import Databases
 from store.database import Database
+from store.prepared import Compiled
 from store.tables.runs import RUNS
 
 OVER = 5_000
@@ -24,7 +26,9 @@ def explain(database: Database, statement: str, parameters: Any) -> str:
     return "\n".join(str(row[-1]) for row in rows)
 
 
-def test_D9_looking_for_work_reads_an_index_however_many_runs_are_over(databases: Databases) -> None:
+def test_D9_looking_for_work_reads_an_index_however_many_runs_are_over(
+    databases: Databases, monkeypatch: pytest.MonkeyPatch
+) -> None:
     database = databases.open(FakeClock())
     now = database.clock.now()
     with database.write() as unit:
@@ -42,6 +46,13 @@ def test_D9_looking_for_work_reads_an_index_however_many_runs_are_over(databases
         if statement.startswith("SELECT runs.id"):
             looks.append((statement, parameters))
 
+    send = Compiled.send
+
+    def keep_and_send(self: Compiled, connection: sqlalchemy.Connection, values: Any) -> Any:
+        keep(connection, None, self.text, self.bound(values))
+        return send(self, connection, values)
+
+    monkeypatch.setattr(Compiled, "send", keep_and_send)
     with database.write() as unit:
         assert unit.leases.lease("w", timedelta(seconds=90), ["f"], 10) == []
         assert unit.leases.rescue(poison_after=5) == []
