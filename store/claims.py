@@ -262,19 +262,19 @@ class ClaimStatements:
             **changes,
         )
 
-    def _change(self, hold: CardHold, **changes: Any) -> None:
-        changed = self._connection.execute(
-            update(CardRow)
-            .where(*_is(hold.board, hold.card_id), col(CardRow.fence) == hold.fence)
-            .values(updated_at=self._now, **changes)
-        )
-        if changed.rowcount != 1:
-            raise StaleHold(f"card {hold.card_id}: fence {hold.fence} is not the newest")
+    def _change(self, hold: CardHold, *, in_time: bool = False, **changes: Any) -> None:
+        """`in_time`: only while the hold lasts, even if nobody has taken the row since."""
+        wanted = update(CardRow).where(*_is(hold.board, hold.card_id), col(CardRow.fence) == hold.fence)
+        if in_time:
+            wanted = wanted.where(col(CardRow.held_until) > self._now)
+        if self._connection.execute(wanted.values(updated_at=self._now, **changes)).rowcount != 1:
+            raise StaleHold(f"card {hold.card_id}: fence {hold.fence} is not the newest, or its hold is over")
 
     # -- the board log
 
     def log(self, hold: CardHold, kind: WriteKind, wanted: Mapping[str, JSON], held_until: datetime) -> int:
-        self._change(hold, held_until=held_until)
+        # What is to be written was decided by a page read under this hold: after it, people may have moved the card.
+        self._change(hold, in_time=True, held_until=held_until)
         added = self._connection.execute(
             insert(BoardLogRow).values(
                 board=hold.board,
