@@ -15,6 +15,11 @@ from hermes.model.claim import ClaimState, WriteKind
 from hermes.model.installation import installation_of
 from hermes.model.run import Run
 
+RESUME = "resume"
+"""In `CardHold.shown`: the card is claimed again for a run that had stopped; True when a person resumed it by hand."""
+BY_THE_BOARD = "by the board"
+"""It was moved to Todo. What stands elsewhere was not asked for, or not any more."""
+
 
 def claim(work: Work, *, shared: bool) -> None:
     """`work.hold` was just reserved. Afterwards: claimed, settling, candidate again or, on error, still claiming."""
@@ -155,23 +160,26 @@ def _not_ours(work: Work, card: Card, why: str) -> None:
     if run is not None:  # a run that had been parked, and was asked for again where rivals are
         stop(work, run, "the card was put in the trash" if card.in_trash else why)
         return
-    if not card.in_trash and card.status is CardStatus.todo:
+    if card.in_trash:
+        # Keeps its RunId and generation: when it is restored, the claim that then shows is known to be ours.
+        with work.store.write() as uow:
+            if work.hold.run_id is not None:
+                uow.places.release_place(work.hold.run_id)
+            uow.claims.let_go(
+                work.hold,
+                due_at=None,
+                state=ClaimState.gone,
+                note="the card was put in the trash",
+                verify=False,
+                failures=0,
+            )
+    elif card.status is CardStatus.todo:
         give_back(work, why)
         return
-    with work.store.write() as uow:
-        if work.hold.run_id is not None:
-            uow.places.release_place(work.hold.run_id)
-        uow.claims.let_go(
-            work.hold,
-            due_at=None,
-            state=ClaimState.gone if card.in_trash else ClaimState.idle,
-            generation=work.hold.generation - 1,
-            run_id=None,
-            note="the card was put in the trash" if card.in_trash else why,
-            verify=False,
-            failures=0,
-        )
-    work.log.info("claim not ours", reason=why)
+    else:
+        give_back(work, why, state=ClaimState.idle)
+        return
+    work.log.info("claim not ours", reason="the card was put in the trash")
 
 
 def _leave_unfinished_claim(work: Work, card: Card) -> None:
@@ -187,9 +195,18 @@ def _leave_unfinished_claim(work: Work, card: Card) -> None:
         return
     text = "Needs attention: claimed but never started, because its claim was acknowledged late. Move it back to Todo."
     values = CardValues(status=CardStatus.attention, last_error=text, claim_expires_at=None)
+    if RESUME in work.hold.shown:  # should this be interrupted, what we are about to show is not claimed again
+        with work.store.write() as uow:
+            uow.claims.update(work.hold, shown={**work.hold.shown, RESUME: BY_THE_BOARD})
     written = write_card(work, WriteKind.release, values)
+    close_unfinished(work, text, written.log_id)
+
+
+def close_unfinished(work: Work, why: str, log_id: int | None = None) -> None:
+    """The card is shown as needing attention. A run that it had is parked again: moved back to Todo it goes on."""
     with work.store.write() as uow:
-        uow.claims.log_outcome(written.log_id, "applied")
+        if log_id is not None:
+            uow.claims.log_outcome(log_id, "applied")
         if work.hold.run_id is not None:
             uow.places.release_place(work.hold.run_id)
             uow.runs.park(work.hold.run_id, "its claim was acknowledged late")
@@ -199,7 +216,7 @@ def _leave_unfinished_claim(work: Work, card: Card) -> None:
             state=ClaimState.done,
             settled_at=uow.now,
             shown={},
-            note=text,
+            note=why,
             verify=False,
             failures=0,
         )

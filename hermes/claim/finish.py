@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from hermes.claim.claiming import BY_THE_BOARD, RESUME
 from hermes.claim.endings import Shown, ending
 from hermes.claim.people import explained
 from hermes.claim.start import card_input, snapshot
@@ -79,7 +80,7 @@ def ask_again(work: Work, run: Run | None, card: Card) -> None:
                 work.hold,
                 due_at=uow.now,
                 state=ClaimState.backoff,
-                shown={"resume": True},
+                shown={RESUME: BY_THE_BOARD},
                 note="moved back to Todo",
                 verify=False,
                 failures=0,
@@ -117,7 +118,7 @@ def _shows(card: Card, run: Run, shown: Shown) -> bool:
 def _late_write_of_ours(work: Work, card: Card) -> bool:
     with work.store.read() as uow:
         log = uow.claims.log_of(work.hold.board, work.hold.card_id)
-    return explained(card.status, log, work.hold.settled_at, work.board.times.wait_out)
+    return explained(card, log, work.hold.settled_at, work.board.times.wait_out)
 
 
 def _theirs(work: Work, run: Run, card: Card) -> bool:

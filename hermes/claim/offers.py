@@ -18,6 +18,7 @@ from hermes.ports.store import ClaimStore, ClaimUnit
 
 TRUST = timedelta(minutes=30)
 """A board that was not polled for this long is a stranger again: claims begin with the shared protocol."""
+MOST_SKEW = timedelta(seconds=30)
 NAME_LENGTH = 80
 """Characters of a title or name in a message."""
 
@@ -73,6 +74,16 @@ def _confirmed(
     return sure
 
 
+def _skewed(skew: timedelta | None) -> str | None:
+    """Rivals compare expiries by their own clocks."""
+    if skew is None or abs(skew) <= MOST_SKEW:
+        return None
+    return (
+        f"this machine's clock and the board's differ by {abs(skew).total_seconds():.0f} s: nothing is claimed on a "
+        "shared board until it is set (expiries are compared across machines)"
+    )
+
+
 def _is_shared(polls: Mapping[str, ClaimingPoll]) -> bool:
     """Also by a paused poll: it is the board that is shared."""
     return any(poll.policy.shared for poll in polls.values())
@@ -88,6 +99,7 @@ def take_in(
 ) -> TakenIn:
     taken = TakenIn(checked=len(cards))
     shared = _is_shared(polls)
+    skewed = _skewed(board.skew) if shared else None
     polls = {poll_id: poll for poll_id, poll in polls.items() if poll.active}
     with store.write() as uow:
         records = uow.claims.records(board.key, [card.id for card in cards])
@@ -109,8 +121,8 @@ def take_in(
             alone_since=alone,
             queried_at=asked_at,
             answered_at=uow.now,
-            problem=None,
-            problem_at=None,
+            problem=skewed,
+            problem_at=uow.now if skewed else None,
             stopped_reason=stopped,
             **({"stopped_at": uow.now} if stopped and not state.stopped_reason else {}),
         )

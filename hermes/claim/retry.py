@@ -5,7 +5,16 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from hermes.claim.claiming import claim_among_rivals, claimed_elsewhere, go_on, send_claim, unread
+from hermes.claim.claiming import (
+    BY_THE_BOARD,
+    RESUME,
+    claim_among_rivals,
+    claimed_elsewhere,
+    close_unfinished,
+    go_on,
+    send_claim,
+    unread,
+)
 from hermes.claim.endings import why_again
 from hermes.claim.finish import finish
 from hermes.claim.people import moved
@@ -19,8 +28,9 @@ from hermes.model.claim import ClaimPolicy, ClaimState, WriteKind
 from hermes.model.installation import installation_of
 from hermes.model.run import Run
 
-RESUMABLE = frozenset({CardStatus.todo, CardStatus.failed, CardStatus.attention})
-"""Where a card may stand whose run a person has resumed: we had left it as Failed."""
+STOPPED = frozenset({CardStatus.failed, CardStatus.attention})
+RESUMABLE = STOPPED | {CardStatus.todo}
+"""Where a card may stand whose run a person has resumed by hand: we had left it as Failed."""
 
 GIVING_BACK = "giving_back"
 """In `CardHold.shown`: the claim of a stopping process is on its way back to Todo."""
@@ -117,8 +127,11 @@ def reclaim(work: Work) -> None:
         return
     began = work.clock.boot_seconds()
     card = work.board.read(work.hold.card_id)
-    resumed = bool(work.hold.shown.get("resume"))
+    resumed = work.hold.shown.get(RESUME)
     landed = card.status is CardStatus.in_progress and card.run_id == run.id and not card.in_trash
+    if not landed and resumed == BY_THE_BOARD and not card.in_trash and card.status in STOPPED:
+        close_unfinished(work, "its claim was not finished")
+        return
     if not landed and (card.in_trash or card.status not in (RESUMABLE if resumed else {CardStatus.todo})):
         stop(work, run, moved(card, CardStatus.todo) or "a person moved the card")
         return

@@ -44,7 +44,7 @@ def _observe(work: Work, run: Run, card: Card) -> bool:
         return True
     with work.store.read() as uow:
         log = uow.claims.log_of(work.hold.board, work.hold.card_id)
-    if not card.in_trash and explained(card.status, log, work.hold.settled_at, work.board.times.wait_out):
+    if not card.in_trash and explained(card, log, work.hold.settled_at, work.board.times.wait_out):
         _reassert(work, run, card)  # one of our own writes landed late
         return True
     with work.store.write() as uow:

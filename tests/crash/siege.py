@@ -43,6 +43,8 @@ class Siege:
     kills: int = 0
     suspensions: int = 0
     restarts: int = 0
+    turned_away: int = 0
+    """Processes that found no database when they started."""
     woken: list[float] = field(default_factory=list)
     """Instants at which a suspended process went on: what it had begun, it ends."""
 
@@ -55,6 +57,10 @@ class Siege:
 
     def fill(self) -> None:
         for process in [process for process in self.running if not process.alive]:
+            if self.postgres is not None and "StoreUnavailable" in process.output.read_text()[-3000:]:
+                self.running.remove(process)  # it was starting while the server was away: its supervisor tries again
+                self.turned_away += 1
+                continue
             raise RuntimeError(f"{process.name} ended by itself with {process.status}: {process.output}")
         while len(self.running) < self.size:
             self.running.append(self.trial.up())
@@ -187,7 +193,10 @@ def _problems(under: Siege) -> list[str]:
         if len(run_ids) != 1:
             found.append(f"card {card_id}: {len(run_ids)} RunIds landed on it: {sorted(run_ids)}")
     repeats = sum(1 for entry in log if not entry.changed and not entry.looked_up)
-    say(f"  kills {under.kills}, suspensions {under.suspensions}, database restarts {under.restarts}")
+    say(
+        f"  kills {under.kills}, suspensions {under.suspensions}, database restarts {under.restarts} "
+        f"(processes that were just starting then and had to be started again: {under.turned_away})"
+    )
     say(f"  cards {len(under.cards)}: {', '.join(f'{count} {what}' for what, count in sorted(endings.items()))}")
     say(
         f"  lost {lost}; recorded steps run again {len(again)}; effects made {sum(made.values())}, of them twice "

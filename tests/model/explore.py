@@ -16,7 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from claim_model.cases import LARGE, LIMITS, PROPERTIES, RULES, cured, judged
+from claim_model.cases import LARGE, LIMITS, PROPERTIES, RULES, judged
 from claim_model.search import Found, explore
 from claim_model.settings import Settings
 
@@ -54,10 +54,8 @@ def cases() -> Iterator[Case]:
         yield Case(f"without: {rule.name}", rule.without(), rule.breaks)
     for limit in LIMITS:
         yield Case(f"limit: {limit.name}", limit.world, limit.breaks)
-        if limit.cure:
-            yield Case(f"limit cured: {limit.name}", limit.cured(), None)
     for name, settings in LARGE.items():
-        yield Case(f"large: {name}", cured(settings), None)
+        yield Case(f"large: {name}", settings, None)
 
 
 def _progress(states: int, seconds: float) -> None:

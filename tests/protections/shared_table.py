@@ -7,7 +7,44 @@ RETRY = "hermes/claim/retry.py"
 OFFERS = "hermes/claim/offers.py"
 FINISH = "hermes/claim/finish.py"
 
+PEOPLE = "tests/hermes/claim/test_people.py"
+
 TABLE = [
+    (
+        "E1 the log explains only a page that shows all it says",
+        "hermes/claim/people.py",
+        "    return all((shown[name] or None) == (wanted[name] or None) for name in shown.keys() & wanted.keys())\n",
+        "    return True\n",
+        f"{PEOPLE}::test_a_move_to_todo_is_not_taken_for_a_retry_of_ours_that_was_never_sent",
+    ),
+    (
+        "C4 an attention that we have shown ourselves is not claimed again",
+        CLAIMING,
+        "shown={**work.hold.shown, RESUME: BY_THE_BOARD})\n",
+        "shown={**work.hold.shown, RESUME: True})\n",
+        f"{SHARED}::test_an_attention_that_we_have_shown_ourselves_is_not_claimed_again",
+    ),
+    (
+        "E2 nothing is written after its hold",
+        "store/claims.py",
+        "        if in_time:\n",
+        "        if False:\n",
+        f"{PEOPLE}::test_what_was_decided_under_a_hold_is_not_written_after_it",
+    ),
+    (
+        "E3 a claim in the trash is remembered",
+        CLAIMING,
+        "                state=ClaimState.gone,\n",
+        "                state=ClaimState.gone,\n                run_id=None,\n",
+        f"{SHARED}::test_E3_a_settling_claim_whose_card_is_trashed_and_restored_is_known_to_be_ours",
+    ),
+    (
+        "B15 a clock that is another stops claims among rivals",
+        OFFERS,
+        "abs(skew) <= MOST_SKEW",
+        "True",
+        f"{SHARED}::test_B15_nothing_is_claimed_on_a_shared_board_whose_clock_is_another",
+    ),
     (
         "B8 a query alone stops no board",
         OFFERS,

@@ -272,3 +272,50 @@ def test_a_comment_that_was_not_answered_is_written_once(team, hermes) -> None:
     hermes.desk.tick()
     assert len(team.comments(card_id)) == 1
     assert hermes.state(card_id) is ClaimState.done
+
+
+class Died(BaseException):
+    """Stands for kill -9 in this thread."""
+
+
+def test_a_move_to_todo_is_not_taken_for_a_retry_of_ours_that_was_never_sent(team, hermes, monkeypatch) -> None:
+    """Found by the model (PEOPLE): a write that was logged and never landed explained the person's Todo."""
+    card_id = team.add()
+    hermes.poll()
+    hermes.fail_once(after=timedelta(seconds=1))
+
+    def die(*_args, **_how):
+        monkeypatch.undo()
+        raise Died
+
+    monkeypatch.setattr(hermes.board, "write", die)
+    with pytest.raises(Died):
+        hermes.desk.tick()
+    team.move(card_id, "Todo")
+    hermes.restart("boot-2")
+    team.clock.advance(timedelta(seconds=131))
+    hermes.desk.tick()
+    hermes.poll()
+    assert team.status(card_id) is CardStatus.in_progress
+    assert hermes.run_of(card_id).key == f"{card_id}:2:act"
+
+
+def test_what_was_decided_under_a_hold_is_not_written_after_it(team, hermes, monkeypatch) -> None:
+    """Found by the model (WINDOW): suspended for hours between the GET and the logging, with no other process there."""
+    card_id = team.add()
+    hermes.poll()
+    hermes.work()
+    original = hermes.board.read
+
+    def read(asked):
+        shown = original(asked)
+        monkeypatch.undo()
+        team.clock.advance(timedelta(hours=8))
+        team.move(card_id, "Cancelled")
+        return shown
+
+    monkeypatch.setattr(hermes.board, "read", read)
+    hermes.desk.tick()
+    hermes.desk.tick()
+    assert team.card(card_id).status_name == "Cancelled"
+    assert hermes.state(card_id) is ClaimState.done

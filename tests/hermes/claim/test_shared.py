@@ -391,3 +391,55 @@ def test_B8_a_query_that_lags_behind_a_claim_we_lost_stops_nothing(team, ours, t
     assert ours.poll().stopped is None
     theirs.desk.tick()
     assert theirs.work() == 1
+
+
+def test_E3_a_settling_claim_whose_card_is_trashed_and_restored_is_known_to_be_ours(team, ours) -> None:
+    """Found by the model (KNOWN): the whole board stopped, as if the database had been restored."""
+    card_id = team.add()
+    ours.poll()
+    team.trash(card_id)
+    team.clock.advance(SETTLED)
+    ours.desk.tick()
+    assert ours.state(card_id) is ClaimState.gone
+    team.client.write("PATCH", f"pages/{card_id}", {"in_trash": False})
+    team.clock.advance(timedelta(seconds=5))
+    assert ours.poll().stopped is None
+    team.clock.advance(LEASE)
+    ours.desk.tick()
+    assert "claimed but never started" in (team.card(card_id).last_error or ""), "nobody knows what happened meanwhile"
+
+
+def test_B15_nothing_is_claimed_on_a_shared_board_whose_clock_is_another(team, ours, monkeypatch) -> None:
+    team.add()
+    monkeypatch.setattr(type(ours.board), "skew", timedelta(seconds=-31))
+    ours.poll()
+    assert ours.runs() == []
+    with ours.store.read() as uow:
+        assert "differ by 31 s" in (uow.claims.board(ours.board.key).problem or "")
+    monkeypatch.setattr(type(ours.board), "skew", timedelta(seconds=29))
+    claim(team, ours)
+    assert ours.work() == 1
+
+
+def test_an_attention_that_we_have_shown_ourselves_is_not_claimed_again(team, ours, monkeypatch) -> None:
+    """Found by the model (ME): shown, and the process died before it closed its row."""
+    card_id = team.add()
+    park(team, ours, card_id)
+    team.move(card_id, "Todo")
+    ours.desk.ask(ours.board)
+    die_after_the_claim_has_landed(ours, monkeypatch)
+    with pytest.raises(Died):
+        ours.desk.tick()
+    ours.restart("boot-2")
+    team.clock.advance(HOLD)
+    ours.desk.tick()
+    team.clock.advance(LEASE)
+    die_after_the_claim_has_landed(ours, monkeypatch)
+    with pytest.raises(Died):
+        ours.desk.tick()
+    assert team.status(card_id) is CardStatus.failed
+    ours.restart("boot-3")
+    team.clock.advance(HOLD)
+    ours.desk.tick()
+    assert [run.state for run in ours.runs()] == [RunState.parked]
+    assert team.status(card_id) is CardStatus.failed

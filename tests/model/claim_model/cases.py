@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from claim_model.settings import Begin, Mode, Rules, Settings, Thread
+from claim_model.settings import Begin, Mode, Settings, Thread
 from claim_model.values import Budget
 
 PROPERTIES = {
@@ -100,6 +100,13 @@ RULES = [
         off("reclaim_settles"),
     ),
     Rule(
+        "a parked card is claimed again from Todo alone",
+        f"{RETRY}:reclaim",
+        with_budget(replace(RIVALS, begin=Begin.parked), people=1),
+        "ME",
+        off("resume_from_todo_alone"),
+    ),
+    Rule(
         "a query alone asks for nothing again",
         f"{OFFERS}:_take_in_todo",
         replace(ONE, query_lag=2),
@@ -156,57 +163,47 @@ RULES = [
         "STOP",
         off("stranger_stops"),
     ),
+    Rule(
+        "the log explains only a page that shows all it says",
+        "hermes/claim/people.py:explained",
+        with_budget(ONE, kills=1, failures=1, people=1),
+        "PEOPLE",
+        off("explained_by_all_values"),
+    ),
+    Rule(
+        "nothing is decided to be written after its hold",
+        f"{STORE}:log",
+        with_budget(replace(ONE, window=12), people=1),
+        "WINDOW",
+        off("hold_has_an_end"),
+    ),
+    Rule(
+        "a claim in the trash is remembered",
+        f"{CLAIMING}:_not_ours",
+        with_budget(ONE, kills=1, people=2),
+        "KNOWN",
+        off("trashed_claim_is_kept"),
+    ),
 ]
 
 
 @dataclass(frozen=True)
 class Limit:
-    """Where the code as it is breaks a property, and whether a rule would cure it."""
+    """Where the code as it is breaks a property: known, written down, and left."""
 
     name: str
     world: Settings
     breaks: str
     why: str
-    cure: Mapping[str, bool] = field(default_factory=dict)
-    """Of `Rules`. Empty: there is none."""
-
-    def cured(self) -> Settings:
-        return replace(self.world, rules=replace(self.world.rules, **self.cure))
 
 
 LIMITS = [
     Limit(
-        "a retry that was logged and never sent hides a person's move to Todo",
-        with_budget(ONE, kills=1, failures=1, people=1),
-        "PEOPLE",
-        "hermes/claim/people.py:explained compares the status alone, so the person's Todo counts as the late write",
-        {"explained_by_all_values": True},
-    ),
-    Limit(
         "a lost answer while a card waits in Todo hides a person's move to Todo after `runs cancel`",
-        replace(
-            with_budget(ONE, timeouts=1, failures=1, people=1, cancels=1),
-            rules=Rules(explained_by_all_values=True),
-        ),
+        with_budget(ONE, timeouts=1, failures=1, people=1, cancels=1),
         "PEOPLE",
         "hermes/claim/work.py:expected_status: a card in backoff is expected in Todo, also when a claim or an ending "
         "of ours had landed and a person has moved it since; LastError and RunId would tell the two apart",
-    ),
-    Limit(
-        "a process that stood still under a hold goes on by what it had read",
-        with_budget(replace(ONE, window=12), people=1),
-        "WINDOW",
-        "store/claims.py:_change compares the fence and not held_until: where no other process takes the row, a write "
-        "may be logged any time after the GET or the hint it was decided on",
-        {"hold_has_an_end": True},
-    ),
-    Limit(
-        "an interrupted claim whose card was trashed and restored stops claiming for good",
-        with_budget(ONE, kills=1, people=2),
-        "KNOWN",
-        "hermes/claim/claiming.py:_not_ours clears the RunId of a card in the trash: when it is back as it was, "
-        "offers.py:_is_back does not know it and _forgotten takes the database for a restored one",
-        {"trashed_claim_is_kept": True},
     ),
     Limit(
         "two installations on one board, one exclusive and known to be alone, the other just started",
@@ -223,13 +220,6 @@ LIMITS = [
         "name back: its run stops, and a person decides",
     ),
 ]
-
-CURED = Rules(**dict.fromkeys((name for limit in LIMITS for name in limit.cure), True))
-
-
-def cured(settings: Settings) -> Settings:
-    return replace(settings, rules=CURED)
-
 
 LARGE = {
     "one exclusive, all faults": with_budget(ONE, kills=1, timeouts=1, suspensions=1, people=1, edits=1, failures=1),
@@ -258,7 +248,7 @@ LARGE = {
     "two processes and a rival": replace(RIVALS, threads=(Thread(0), Thread(0), Thread(1))),
     "three rivals": replace(RIVALS, modes=(S, S, S), threads=(Thread(0), Thread(1), Thread(2))),
 }
-"""Too large for every day: `make model`. With the cures of the limits, so that nothing hides behind them."""
+"""Too large for every day: `make model`."""
 
 
 def judged(settings: Settings) -> frozenset[str]:

@@ -45,8 +45,10 @@ def reclaim(world: World, index: int, settings: Settings) -> Step:
     database = world.databases[mine]
     row, rules = database.row, settings.rules
     landed = page.status is Status.progress and page.run == row.run and not page.trash
-    resumable = (Status.todo, Status.failed, Status.attention) if row.resume else (Status.todo,)
-    if not landed and (page.trash or page.status not in resumable):
+    if not landed and row.resume and not page.trash and page.status in (Status.failed, Status.attention):
+        if rules.resume_from_todo_alone:
+            return claiming.shown_unfinished(world, index, settings)
+    elif not landed and (page.trash or page.status is not Status.todo):
         return claiming.stop(world, index, "sees that a person moved the card: the run stops", settings)
     if page.text != row.text and not landed and not row.resume:
         return _start_afresh(world, index, settings)

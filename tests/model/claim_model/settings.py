@@ -49,12 +49,14 @@ class Rules:
     requeue_by_log: bool = True
     log_before_send: bool = True
     forgotten_by_get: bool = True
-    explained_by_all_values: bool = False
-    """Not in the code: a logged write explains only a page that shows all it says."""
-    hold_has_an_end: bool = False
-    """Not in the code: what is decided under a hold is written before `held_until` or not at all."""
-    trashed_claim_is_kept: bool = False
-    """Not in the code: the row of an interrupted claim keeps its RunId while the card is in the trash."""
+    explained_by_all_values: bool = True
+    """A logged write explains only a page that shows all it says."""
+    hold_has_an_end: bool = True
+    """What is decided under a hold is written before `held_until` or not at all."""
+    trashed_claim_is_kept: bool = True
+    """The row of an interrupted claim keeps its RunId while the card is in the trash."""
+    resume_from_todo_alone: bool = True
+    """A run that the board asked to go on is claimed from Todo alone: not from the attention we have shown since."""
     get_before_ending: bool = True
     stop_before_again: bool = True
     stranger_stops: bool = True
