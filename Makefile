@@ -11,7 +11,7 @@ COMPILE := --generate-hashes --no-emit-index-url --universal --python-version 3.
 RECORDINGS ?= ../shared/notion-recordings
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check crash bench likeness migration lock clean
+.PHONY: help demo test check crash model bench likeness migration lock clean
 
 help: ## this list
 	@echo "make TARGET, where TARGET is one of"
@@ -30,11 +30,14 @@ check: $(READY) ## ruff, mypy, import-linter, pytest
 	$(BIN)/lint-imports
 	$(BIN)/pytest -n 2 --dist loadgroup $(ARGS)
 
-crash: $(READY) ## the long campaign: processes killed at random and at every crash point
+crash: $(READY) ## the long campaign: kills, suspensions, database restarts, rivals (ARGS="--only siege --seed 3")
 	$(BIN)/python tests/crash/campaign.py $(ARGS)
 
 bench: $(BENCH)/.ready ## beside huey, procrastinate and DBOS (ARGS="--help", ARGS="drain --rounds 3 --out results")
 	$(BENCH)/bin/python -W ignore -m bench.run $(ARGS)
+
+model: $(READY) ## the claim protocol explored exhaustively (ARGS='--case "guard W" --trace' for one case)
+	$(BIN)/python tests/model/explore.py $(or $(ARGS),--all)
 
 likeness: $(READY) ## the local board against recorded Notion traffic (RECORDINGS=folder)
 	$(BIN)/python tests/sources/board/likeness.py $(RECORDINGS) --check $(ARGS)

@@ -1,7 +1,7 @@
 """One installation of real processes, its board and its recording service, for tests that kill and stop them.
 
-What is read here is read as a stranger would: the board through Notion's API, the database by its own driver, effects in
-the recorder's own log. No code of Hermes takes part in the judging.
+What is read here is read as a stranger would: the board through Notion's API, the database by its own driver, effects
+in the recorder's own log. No code of Hermes takes part in the judging.
 """
 
 from __future__ import annotations
