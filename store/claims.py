@@ -13,8 +13,11 @@ from hermes.model.card import Card
 from hermes.model.claim import OPEN_STATES, BoardState, CardHold, ClaimRecord, ClaimState, LoggedWrite, WriteKind
 from hermes.model.json import JSON
 from hermes.ports.claims import StaleHold
+from store.inserting import InsertIgnoring
 from store.tables.claims import BoardLogRow, BoardRow, CardRow
 
+_add_board = InsertIgnoring(BoardRow.__table__, "board")  # type: ignore[attr-defined]
+_add_card = InsertIgnoring(CardRow.__table__, "board", "card_id")  # type: ignore[attr-defined]
 CLAIMABLE = (ClaimState.idle, ClaimState.candidate)
 
 
@@ -35,8 +38,8 @@ class ClaimStatements:
 
     def note_board(self, board: str, **changes: Any) -> None:
         changed = self._connection.execute(update(BoardRow).where(col(BoardRow.board) == board).values(**changes))
-        if changed.rowcount == 0:
-            self._connection.execute(insert(BoardRow).values(**{"board": board, "name": "", **changes}))
+        if changed.rowcount == 0 and not _add_board(self._connection, {"board": board, "name": "", **changes}):
+            self.note_board(board, **changes)  # another process made the row at this moment
 
     # -- what queries say
 
@@ -76,8 +79,8 @@ class ClaimStatements:
         known = self._connection.execute(select(col(CardRow.state)).where(*_is(board, card.id))).one_or_none()
         if known is not None:
             return False
-        self._connection.execute(insert(CardRow).values(board=board, card_id=card.id, **_fresh(), **seen))
-        return True
+        # False when another process, which asked at the same moment, has just offered it.
+        return _add_card(self._connection, {"board": board, "card_id": card.id, **_fresh(), **seen})
 
     def offer_again(self, board: str, card_ids: Sequence[str], hint_at: datetime) -> None:
         for start in range(0, len(card_ids), 500):

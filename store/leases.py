@@ -35,7 +35,8 @@ _CANDIDATE = (
     select(RUNS.c.id, RUNS.c.state, RUNS.c.fence, RUNS.c.place_group, RUNS.c.priority, RUNS.c.due_at, RUNS.c.crashes)
     .where(*_OPEN, has_place())
     .limit(bindparam("b_limit"))
-    .with_for_update(skip_locked=True)
+    # Whoever leases at the same moment looks further; `key_share`: steps may be added to a run whose row is locked.
+    .with_for_update(skip_locked=True, key_share=True)
 )
 
 
@@ -66,6 +67,11 @@ _LEASE = Prepared(
     )
     .returning(RUNS)
 )
+_NOT_IN_USE = (
+    select(RUNS.c.id)
+    .where(RUNS.c.id.in_(bindparam("b_runs", expanding=True)), RUNS.c.owner == bindparam("b_owner"))
+    .with_for_update(skip_locked=True, key_share=True)
+)
 _RENEW = (
     update(RUNS)
     .where(
@@ -81,7 +87,7 @@ _EXPIRED = (
     .where(in_state(RunState.running), RUNS.c.lease_until < bindparam("b_now"))
     .order_by(RUNS.c.lease_until)
     .limit(bindparam("b_limit"))
-    .with_for_update(skip_locked=True)
+    .with_for_update(skip_locked=True, key_share=True)
 )
 _FREE = (
     update(RUNS)
@@ -96,6 +102,9 @@ _FREE = (
         changed_at=bindparam("b_now"),
         **LET_GO,
     )
+)
+_OF_OWNER = select(RUNS.c.id, RUNS.c.fence, RUNS.c.lease_until).where(
+    RUNS.c.owner == bindparam("b_owner"), in_state(RunState.running)
 )
 _HAND_BACK = (
     update(RUNS)
@@ -180,13 +189,15 @@ class LeaseStatements:
         note(uow, row.id, "leased", owner=owner, fence=row.fence)
         return row
 
-    def renew(self, owner: str, leases: Collection[Lease], lease_for: timedelta) -> set[Lease]:
-        if not leases:
+    def renew(self, owner: str, leases: Collection[Lease], lease_for: timedelta, *, waits: bool = True) -> set[Lease]:
+        execute = self._uow.connection.execute
+        runs = [lease.run_id for lease in leases]
+        if runs and not waits:
+            runs = list(execute(_NOT_IN_USE, {"b_runs": runs, "b_owner": owner}).scalars())
+        if not runs:
             return set()
         until = self._uow.now + lease_for
-        rows = self._uow.connection.execute(
-            _RENEW, {"b_runs": [lease.run_id for lease in leases], "b_owner": owner, "b_until": until}
-        ).all()
+        rows = execute(_RENEW, {"b_runs": runs, "b_owner": owner, "b_until": until}).all()
         held = {(run_id, fence) for run_id, fence in rows}
         self._uow.places.extend_places([run_id for run_id, _ in held], until)
         return {lease for lease in leases if (lease.run_id, lease.fence) in held}
@@ -224,6 +235,10 @@ class LeaseStatements:
                 uow.run_changed(row.id, row.kind, row.object_id)
             uow.wakes()
         return rescued
+
+    def of(self, owner: str) -> set[Lease]:
+        rows = self._uow.connection.execute(_OF_OWNER, {"b_owner": owner})
+        return {Lease(run_id, owner, fence, until) for run_id, fence, until in rows}
 
     def hand_back(self, lease: Lease) -> bool:
         uow = self._uow

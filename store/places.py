@@ -22,7 +22,7 @@ _FIND = (
     # Its own first, so that no run ever stands in two.
     .order_by(case((PLACES.c.run_id == bindparam("b_run"), 0), else_=1), PLACES.c.slot)
     .limit(1)
-    .with_for_update(skip_locked=True)
+    .with_for_update(skip_locked=True, key_share=True)
 )
 _TAKE = (
     update(PLACES)

@@ -18,11 +18,16 @@ from hermes.ports.polls import (
     PollLease,
     PollStatus,
 )
+from store.inserting import InsertIgnoring
 from store.poll_leasing import DUE_COUNT, EXTEND, LEASE, POSTPONE, RUNNABLE, WAITING, finish_statement, giving
 from store.tables.polls import OCCURRENCES, POLL_VERSIONS, POLLS
 
 if TYPE_CHECKING:
     from store.unit_of_work import UnitOfWork
+
+
+_add_poll = InsertIgnoring(POLLS, "poll_id")
+_add_version = InsertIgnoring(POLL_VERSIONS, "poll_id", "definition_version")
 
 
 def _ids(definitions: list[PollDefinition]) -> tuple[str, ...]:
@@ -71,8 +76,8 @@ class PollStatements:
             if row is not None and (changes := self._changes(row, new)):
                 self._set(new.poll_id, changes)
                 (returned if row.status == PollStatus.removed else edited).append(new)
-        if added:
-            self._connection.execute(insert(POLLS), [{"poll_id": new.poll_id, **self._fresh(new)} for new in added])
+        # Processes that start at the same moment add the same ones.
+        added = [new for new in added if _add_poll(self._connection, {"poll_id": new.poll_id, **self._fresh(new)})]
         self._keep_versions([*added, *edited, *returned])
         removed = [name for name, row in rows.items() if name not in wanted and row.status != PollStatus.removed]
         for name in removed:
@@ -128,8 +133,8 @@ class PollStatements:
             for new in definitions
             if (new.poll_id, new.definition_version) not in kept
         ]
-        if versions:
-            self._connection.execute(insert(POLL_VERSIONS), versions)
+        for version in versions:
+            _add_version(self._connection, version)
 
     def _set(self, poll_id: str, values: dict[str, Any]) -> bool:
         statement = update(POLLS).where(POLLS.c.poll_id == poll_id)

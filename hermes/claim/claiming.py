@@ -101,6 +101,7 @@ def go_on(work: Work, run: Run, card: Card, log_id: int | None = None) -> None:
     with work.store.write() as uow:
         if log_id is not None:
             uow.claims.log_outcome(log_id, "applied")
+        uow.runs.release_hold(run.id, uow.now)  # the run before its card: see start.py
         expires_at = believed(card.claim_expires_at, uow.now, work.policy.lease)
         uow.claims.let_go(
             work.hold,
@@ -114,7 +115,6 @@ def go_on(work: Work, run: Run, card: Card, log_id: int | None = None) -> None:
             verify=False,
             failures=0,
         )
-        uow.runs.release_hold(run.id, uow.now)
     work.log.info("card claimed again", run_id=run.id, deliveries=run.deliveries)
 
 

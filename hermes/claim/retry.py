@@ -97,6 +97,7 @@ def give_up(work: Work, run: Run) -> None:
     with work.store.write() as uow:
         if log_id is not None:
             uow.claims.log_outcome(log_id, "applied")
+        uow.places.release_place(run.id)
         uow.claims.let_go(
             work.hold,
             due_at=uow.now,
@@ -108,7 +109,6 @@ def give_up(work: Work, run: Run) -> None:
             verify=False,
             failures=0,
         )
-        uow.places.release_place(run.id)
     work.log.info("card given back", run_id=run.id)
 
 

@@ -61,19 +61,7 @@ def start(work: Work, card: Card, log_id: int | None) -> None:
     with work.store.write() as uow:
         if log_id is not None:
             uow.claims.log_outcome(log_id, "applied")
-        expires_at = believed(card.claim_expires_at, uow.now, policy.lease)
-        uow.claims.let_go(
-            hold,
-            due_at=next_look(expires_at, policy.lease),
-            state=ClaimState.claimed,
-            board_expires_at=expires_at,
-            claimed_at=uow.now,
-            settled_at=uow.now,
-            text_hash=card.text_hash,
-            title=card.title,
-            verify=False,
-            failures=0,
-        )
+        # A run, its place, its card: always in this order, so that no two transactions wait for each other.
         _, created = uow.runs.enqueue(
             NewRun(
                 key=run_key(hold, action.name),
@@ -89,6 +77,19 @@ def start(work: Work, card: Card, log_id: int | None) -> None:
                 condition_version=policy.condition_version,
                 object_id=hold.card_id,
             )
+        )
+        expires_at = believed(card.claim_expires_at, uow.now, policy.lease)
+        uow.claims.let_go(
+            hold,
+            due_at=next_look(expires_at, policy.lease),
+            state=ClaimState.claimed,
+            board_expires_at=expires_at,
+            claimed_at=uow.now,
+            settled_at=uow.now,
+            text_hash=card.text_hash,
+            title=card.title,
+            verify=False,
+            failures=0,
         )
     work.log.info("card claimed", run_id=hold.run_id, decision="claimed" if created else "joined")
 

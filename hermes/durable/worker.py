@@ -50,6 +50,9 @@ class Worker:
         self._queue: SimpleQueue[tuple[LeasedRun, HeldLease] | None] = SimpleQueue()
         self._late: LateWriter | None = None
         self._busy = 0
+        self._unanswered_until = 0.0
+        self._given_up: set[tuple[str, int]] = set()
+        """Run and fence of those that were driven here until the engine failed: they run out, as after a crash."""
         self._suspect: HeldLease | None = None
         self._suspect_until = 0.0
         self._mutex = threading.Lock()
@@ -74,16 +77,22 @@ class Worker:
         before = self._clock.boot_seconds()
         names, settings = self._registry.names(), self.settings
         watched = self._suspect in self.held.all() and before < self._suspect_until
-        leased = self._database.commit(
-            lambda unit: unit.leases.lease(
-                self.owner,
-                settings.lease,
-                names,
-                limit,
-                suspects=0 if watched else 1,
-                suspect_after=settings.suspect_after,
+        if before < self._unanswered_until:
+            self._return_unheld()
+        try:
+            leased = self._database.commit(
+                lambda unit: unit.leases.lease(
+                    self.owner,
+                    settings.lease,
+                    names,
+                    limit,
+                    suspects=0 if watched else 1,
+                    suspect_after=settings.suspect_after,
+                )
             )
-        )
+        except StoreUnavailable:
+            self._unanswered_until = self._clock.boot_seconds() + settings.lease.total_seconds()
+            raise
         taken = []
         for run in leased:
             held = HeldLease(run.lease, before, settings.lease)
@@ -92,6 +101,15 @@ class Worker:
             if run.run.crashes >= settings.suspect_after:
                 self._suspect, self._suspect_until = held, before + settings.lease.total_seconds()
         return taken
+
+    def _return_unheld(self) -> None:
+        """A lease that was not answered may have been made, now or a little later: its runs are ours, and nobody here
+        knows of them. Looked for again and again until such a lease is over; nothing is counted."""
+        known = {(held.lease.run_id, held.lease.fence) for held in self.held.all()} | self._given_up
+        with self._database.write() as unit:
+            for lease in unit.leases.of(self.owner):
+                if (lease.run_id, lease.fence) not in known:
+                    unit.leases.hand_back(lease)
 
     def heartbeat(self) -> None:
         self._heartbeat.tick()
@@ -113,6 +131,7 @@ class Worker:
             log.info("lease lost", run_id=leased.run.id, fence=leased.lease.fence)
         except Exception:
             # The run keeps its lease until it runs out and is then taken over: the same as a crash, and counted so.
+            self._given_up.add((leased.run.id, leased.lease.fence))
             log.exception("the engine failed", run_id=leased.run.id)
         finally:
             self.held.drop(held)
