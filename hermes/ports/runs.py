@@ -160,9 +160,7 @@ class Leases(Protocol):
         more than `suspects` of them have crashed `suspect_after` times in a row."""
         ...
 
-    def renew(
-        self, owner: str, leases: Collection[Lease], lease_for: timedelta, *, waits: bool = True
-    ) -> set[Lease]:
+    def renew(self, owner: str, leases: Collection[Lease], lease_for: timedelta, *, waits: bool = True) -> set[Lease]:
         """Extend them and their places; those that are not in the answer are lost. Without `waits` they may also be
         under the hands of another transaction: those were not extended, and must be asked for again."""
         ...

@@ -10,6 +10,8 @@ from hermes.claim.adopt import Adopted, adopt, foreign_claims
 from hermes.model.card import CardStatus, CardValues
 from hermes.model.claim import ClaimState, WriteKind
 
+pytestmark = pytest.mark.sqlite_is_enough
+
 
 def claimed_by(team, title: str, by: str, run_id: str = "their-run", minutes: int = 60) -> str:
     card_id = team.add(title)

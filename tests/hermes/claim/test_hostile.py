@@ -15,6 +15,8 @@ from hermes.model.card import CardStatus
 from hermes.model.claim import ClaimState
 from hermes.model.run import RunState
 
+pytestmark = pytest.mark.sqlite_is_enough
+
 
 def text(content: str) -> dict[str, object]:
     return {"rich_text": [{"text": {"content": content}}]}

@@ -10,6 +10,8 @@ from hermes.model.card import CardStatus
 from hermes.model.claim import ClaimState
 from hermes.model.run import RunError, RunState
 
+pytestmark = pytest.mark.sqlite_is_enough
+
 
 def test_a_card_goes_from_todo_to_complete_in_three_calls(team, hermes) -> None:
     card_id = team.add("Write the report", Description={"rich_text": [{"text": {"content": "two pages"}}]})

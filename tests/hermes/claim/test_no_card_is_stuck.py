@@ -17,6 +17,8 @@ from sources.notion.init import create_board
 from tests.hermes.claim.conftest import TIMES, Act
 from tests.hermes.claim.test_interrupted import HOLD, PATCH, WAIT_OUT, Died, die_at
 
+pytestmark = pytest.mark.sqlite_is_enough
+
 
 def handed_back(hermes) -> None:
     for leased in hermes.lease():

@@ -10,6 +10,8 @@ from hermes.model.card import CardStatus
 from hermes.model.claim import ClaimState
 from hermes.model.run import RunError, RunState
 
+pytestmark = pytest.mark.sqlite_is_enough
+
 
 @pytest.mark.parametrize("status", ["Cancelled", "Complete"])
 def test_W5_a_card_moved_during_its_run_stays_where_it_was_put(team, hermes, status) -> None:
