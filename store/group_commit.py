@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from hermes.errors import StoreUnavailable
+from hermes.errors import StoreDamaged, StoreUnavailable
 from store.outages import translated
 
 if TYPE_CHECKING:
@@ -88,7 +88,10 @@ class GroupCommit:
                         change.make_apart(unit)
         except BaseException as exc:
             for change in changes:
-                change.error = StoreUnavailable(f"the transaction was given up: {exc}")
+                if isinstance(exc, StoreDamaged):
+                    change.error = exc
+                else:
+                    change.error = StoreUnavailable(f"the transaction was given up: {exc}")
             if not isinstance(exc, StoreUnavailable):
                 raise  # of this thread: the one change it made alone, or an interruption
         finally:

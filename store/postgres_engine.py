@@ -64,6 +64,7 @@ def postgres_engine(url: URL, connections: int, name: str) -> Engine:
     engine = create_engine(
         url,
         isolation_level="READ COMMITTED",
+        use_native_hstore=False,  # it would be asked for at each new connection
         pool_size=connections,
         max_overflow=connections,
         pool_timeout=LOCK_TIMEOUT,

@@ -39,6 +39,7 @@ SETTINGS = {
     "synchronous_commit": "off",
     "full_page_writes": "off",
     "autovacuum": "off",
+    "deadlock_timeout": "200ms",
     "log_min_messages": "fatal",
 }
 _FOREVER = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
@@ -55,7 +56,7 @@ class PostgresServer:
         """`durable`: what was committed is there after `stop(at_once=True)`, as on a real server."""
         memory = Path("/dev/shm")  # noqa: S108
         self.folder = Path(tempfile.mkdtemp(prefix="hermes-postgres-", dir=memory if memory.is_dir() else None))
-        self._data = self.folder / "data"
+        self.data = self.folder / "data"
         self._user = OTHER_USER if os.getuid() == 0 else None
         self._settings = {**SETTINGS, **(_FOREVER if durable else {})}
         self._programs = self._find_programs()
@@ -83,7 +84,7 @@ class PostgresServer:
 
     def _run(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(  # noqa: S603 -- our own
-            [str(self._programs / program), "-D", str(self._data), *arguments],
+            [str(self._programs / program), "-D", str(self.data), *arguments],
             user=self._user,
             extra_groups=[] if self._user else None,
             cwd=self.folder,
@@ -104,7 +105,7 @@ class PostgresServer:
                 [
                     str(self._programs / "postgres"),
                     "-D",
-                    str(self._data),
+                    str(self.data),
                     f"-p{self.port}",
                     f"-k{self.folder}",
                     *options,

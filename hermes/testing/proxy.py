@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from types import TracebackType
 
-COMMIT = b"COMMIT"
-"""As psycopg says it to PostgreSQL, in one piece."""
+COMMIT = b"\x0bCOMMIT\x00"
+"""As psycopg says it to PostgreSQL; `READ COMMITTED` is none."""
 
 
 class When(Enum):
