@@ -24,6 +24,7 @@ NETWORK_TYPES = frozenset(
         "davfs",
     }
 )
+MOUNTS = Path("/proc/self/mountinfo")
 NETWORK_FUSE = ("fuse.sshfs", "fuse.rclone", "fuse.s3fs", "fuse.gcsfuse", "fuse.davfs", "fuse.glusterfs", "fuse.ceph")
 
 
@@ -45,10 +46,9 @@ def file_system_type(path: Path, mountinfo: str) -> str | None:
 
 def refuse_network_file_system(folder: Path) -> None:
     """Raises StoreError when `folder` is on a network file system. What the kernel does not name is let pass."""
-    table = Path("/proc/self/mountinfo")
-    if not table.exists():
+    if not MOUNTS.exists():
         return
-    kind = file_system_type(folder.resolve(), table.read_text(encoding="utf-8", errors="replace"))
+    kind = file_system_type(folder.resolve(), MOUNTS.read_text(encoding="utf-8", errors="replace"))
     if kind in NETWORK_TYPES or (kind or "").startswith(NETWORK_FUSE):
         raise StoreError(
             f"{folder} is on a network file system ({kind}): SQLite's locks do not hold there and two processes would "

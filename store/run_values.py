@@ -11,6 +11,10 @@ from hermes.model.run import EffectClass, Run, RunError, RunKind, RunState
 from hermes.model.step import Step, StepKind, StepState
 
 
+LONGEST_KIND = 300
+"""Of the column; a class may be named in any way."""
+
+
 def error_of(row: Row[Any]) -> RunError | None:
     return RunError(row.error_kind, row.error_message or "", row.error_trace) if row.error_kind else None
 
@@ -18,7 +22,7 @@ def error_of(row: Row[Any]) -> RunError | None:
 def error_values(error: RunError | None, prefix: str = "") -> dict[str, str | None]:
     """The three columns of an error; with `prefix`, as parameters of a prepared statement."""
     return {
-        f"{prefix}error_kind": error.kind if error else None,
+        f"{prefix}error_kind": error.kind[:LONGEST_KIND] if error else None,
         f"{prefix}error_message": error.message if error else None,
         f"{prefix}error_trace": error.trace if error else None,
     }

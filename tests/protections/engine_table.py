@@ -307,7 +307,7 @@ TABLE = [
         "store/runs.py",
         "        key = checked_key(new.key)\n",
         "        key = new.key\n",
-        "tests/store/test_runs.py::test_odd_keys_are_refused_at_the_door",
+        "tests/store/test_runs.py::test_D7_odd_keys_are_refused_at_the_door",
     ),
     (
         "Instants are written in one form",

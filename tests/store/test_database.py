@@ -15,7 +15,7 @@ import store.tables  # noqa: F401 - registers them
 from hermes.clock import SystemClock
 from hermes.errors import StoreError, StoreUnavailable
 from hermes.model.run import NewRun, RunKind
-from store.database import BUSY_TIMEOUT_MS, Database
+from store.database import BUSY_TIMEOUT_MS, Database, database_url
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_work_that_became_due_is_told_after_the_commit_only(database: Database) 
     assert told == [1]
 
 
-def test_a_locked_database_is_unavailable_and_a_broken_rule_is_not(database: Database) -> None:
+def test_D1_a_locked_database_is_unavailable_and_a_broken_rule_is_not(database: Database) -> None:
     with database.write() as unit:
         unit.runs.enqueue(NewRun("k", RunKind.function, "f", {}))
     database.close()
@@ -121,3 +121,25 @@ def test_a_locked_database_is_unavailable_and_a_broken_rule_is_not(database: Dat
 def test_a_database_in_memory_is_refused() -> None:
     with pytest.raises(StoreError, match="name a file"):
         Database("sqlite://", SystemClock())
+
+
+@pytest.mark.parametrize(
+    ("url", "driver"),
+    [
+        ("postgresql://u:secret@db/h", "postgresql+psycopg"),
+        ("postgres://u:secret@db/h", "postgresql+psycopg"),
+        ("postgresql+psycopg://u:secret@db/h", "postgresql+psycopg"),
+        ("sqlite:///h.db", "sqlite"),
+    ],
+)
+def test_a_url_is_taken_as_operators_write_it(url: str, driver: str) -> None:
+    made = database_url(url)
+    assert made.drivername == driver
+    assert "secret" not in repr(made) + made.render_as_string()
+
+
+@pytest.mark.parametrize("url", ["mysql://db/h", "postgresql+psycopg2://u:secret@db/h", "sqlite+aiosqlite:///h.db"])
+def test_a_database_that_hermes_does_not_speak_is_refused_with_what_it_does(url: str) -> None:
+    with pytest.raises(StoreError, match="sqlite or postgresql") as refused:
+        database_url(url)
+    assert "secret" not in str(refused.value)

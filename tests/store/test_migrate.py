@@ -19,8 +19,17 @@ from sqlmodel import SQLModel
 import store.migrate
 from hermes.clock import SystemClock
 from hermes.errors import StoreError
+from hermes.testing.databases import Databases, PostgresServer
 from store.database import Database
 from store.migrate import refuse_damaged, statements, upgrade, version
+
+
+@pytest.fixture
+def database(databases: Databases) -> Iterator[Database]:
+    """Empty."""
+    database = Database(databases.url(tables=False), SystemClock())
+    yield database
+    database.close()
 
 
 @pytest.fixture
@@ -29,7 +38,8 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def database(path: Path) -> Iterator[Database]:
+def file(path: Path) -> Iterator[Database]:
+    """Empty, of SQLite."""
     database = Database(f"sqlite:///{path}", SystemClock())
     yield database
     database.close()
@@ -50,22 +60,20 @@ def layout(database: Database) -> dict[str, Any]:
             "unique": seen.get_unique_constraints(table),
             "primary key": seen.get_pk_constraint(table),
             "indexes": {
-                index["name"]: (index["column_names"], str(index["dialect_options"].get("sqlite_where")))
+                index["name"]: (index["column_names"], str(index["dialect_options"].get(f"{seen.dialect.name}_where")))
                 for index in indexes
             },
         }
     return found
 
 
-def test_the_migrations_make_exactly_the_tables_that_the_code_uses(database: Database, tmp_path: Path) -> None:
+def test_the_migrations_make_exactly_the_tables_that_the_code_uses(database: Database, databases: Databases) -> None:
     upgrade(database)
     with database.engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"render_as_batch": True})
         assert compare_metadata(context, SQLModel.metadata) == [], "run: python -m store.migrations.write"
-    straight = Database(f"sqlite:///{tmp_path / 'straight.db'}", SystemClock())
-    SQLModel.metadata.create_all(straight.engine)
+    straight = databases.open(SystemClock(), "straight")
     assert layout(database) == layout(straight), "run: python -m store.migrations.write"
-    straight.close()
 
 
 def test_a_second_upgrade_does_nothing(database: Database) -> None:
@@ -74,23 +82,23 @@ def test_a_second_upgrade_does_nothing(database: Database) -> None:
     assert version(database).pending == ()
 
 
-def test_processes_that_start_at_once_migrate_once(path: Path) -> None:
-    databases = [Database(f"sqlite:///{path}", SystemClock()) for _ in range(8)]
+def test_processes_that_start_at_once_migrate_once(databases: Databases) -> None:
+    opened = [Database(databases.url(tables=False), SystemClock()) for _ in range(8)]
     with ThreadPoolExecutor(8) as threads:
-        applied = list(threads.map(upgrade, databases))
+        applied = list(threads.map(upgrade, opened))
     assert [bool(versions) for versions in sorted(applied)] == [False] * 7 + [True]
-    for database in databases:
+    for database in opened:
         database.close()
 
 
-def test_a_newer_database_is_refused_and_left_as_it_is(database: Database, path: Path) -> None:
+def test_a_newer_database_is_refused_and_left_as_it_is(database: Database) -> None:
     upgrade(database)
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    with database.write() as unit:
+        unit.connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
     with pytest.raises(StoreError, match=r"version 9999.*newer Hermes"):
         upgrade(database)
-    with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [("9999",)]
+    with database.read() as unit:
+        assert unit.connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalars().all() == ["9999"]
 
 
 def test_tables_that_no_migration_made_are_refused(database: Database) -> None:
@@ -116,6 +124,23 @@ def test_a_migration_that_fails_leaves_nothing_behind(database: Database, monkey
     assert upgrade(database)
 
 
+def test_a_migration_may_take_longer_than_anything_else_may(postgres_server: PostgresServer) -> None:
+    """Not given up by the limits that keep leases safe."""
+    url = postgres_server.new_database(tables=False)
+    database = Database(url, SystemClock())
+    with database.reshaping() as connection:
+        shown = [
+            connection.exec_driver_sql(f"SHOW {name}").scalar_one() for name in ("statement_timeout", "lock_timeout")
+        ]
+        assert shown == ["0", "10min"]
+        assert connection.connection.dbapi_connection.answer_timeout is None  # type: ignore[union-attr]
+    with database.read() as unit:
+        assert unit.connection.exec_driver_sql("SHOW statement_timeout").scalar_one() == "20s"
+        assert unit.connection.connection.dbapi_connection.answer_timeout  # type: ignore[union-attr]
+    database.close()
+    postgres_server.drop(url)
+
+
 def test_a_rehearsal_says_the_statements_and_changes_nothing(database: Database) -> None:
     said = statements(database)
     assert any(statement.startswith("CREATE TABLE runs") for statement in said)
@@ -124,9 +149,9 @@ def test_a_rehearsal_says_the_statements_and_changes_nothing(database: Database)
     assert statements(database) == []
 
 
-def test_rows_that_refer_to_each_other_survive_a_table_that_is_made_anew(database: Database, path: Path) -> None:
-    upgrade(database)
-    with database.write() as unit:
+def test_rows_that_refer_to_each_other_survive_a_table_that_is_made_anew(file: Database, path: Path) -> None:
+    upgrade(file)
+    with file.write() as unit:
         unit.connection.exec_driver_sql(
             "INSERT INTO runs (id, key, kind, function, args, state, held, hold_on_redelivery, priority, fence, "
             "deliveries, max_deliveries, crashes, take_overs, created_at, changed_at, duplicates) "
@@ -138,25 +163,25 @@ def test_rows_that_refer_to_each_other_survive_a_table_that_is_made_anew(databas
         )
     from alembic.operations import Operations
 
-    with database.reshaping() as connection:
+    with file.reshaping() as connection:
         operations = Operations(MigrationContext.configure(connection))
         with operations.batch_alter_table("runs", recreate="always") as batch:
             batch.drop_column("duplicates")
     with closing(sqlite3.connect(path)) as plain:
         assert plain.execute("SELECT count(*) FROM steps JOIN runs ON runs.id = steps.run_id").fetchone() == (1,)
-    with database.engine.connect() as connection:
+    with file.engine.connect() as connection:
         assert connection.exec_driver_sql("PRAGMA foreign_keys").scalar_one() == 1
 
 
 @pytest.mark.parametrize("page", [0, 2, 5])
-def test_a_damaged_file_is_refused_with_what_to_do(database: Database, path: Path, page: int) -> None:
-    upgrade(database)
-    database.close()
+def test_D8_a_damaged_file_is_refused_with_what_to_do(file: Database, path: Path, page: int) -> None:
+    upgrade(file)
+    file.close()
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    with path.open("r+b") as file:
-        file.seek(page * 4096)
-        file.write(b"\xff" * 4096)
+    with path.open("r+b") as damaged:
+        damaged.seek(page * 4096)
+        damaged.write(b"\xff" * 4096)
     with pytest.raises(StoreError, match=r"damaged.*backup"):
         upgrade(Database(f"sqlite:///{path}", SystemClock()))
 

@@ -40,7 +40,8 @@ def sqlite_database(folder: Path) -> Iterator[Database]:
 
 def enqueue(database: Database, key: str, **fields: Any) -> str:
     with database.write() as unit:
-        return unit.runs.enqueue(NewRun(key, fields.pop("kind", RunKind.function), "f", {}, **fields))[0]
+        new = NewRun(key, fields.pop("kind", RunKind.function), "f", fields.pop("args", {}), **fields)
+        return unit.runs.enqueue(new)[0]
 
 
 def lease(database: Database, limit: int = 10, owner: str = "w") -> list[str]:
@@ -66,7 +67,7 @@ def lease(database: Database, limit: int = 10, owner: str = "w") -> list[str]:
         (5, "text"),
     ],
 )
-def test_odd_keys_are_refused_at_the_door(database: Database, key: Any, why: str) -> None:
+def test_D7_odd_keys_are_refused_at_the_door(database: Database, key: Any, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         enqueue(database, key)
     with database.read() as unit:
@@ -81,7 +82,7 @@ def test_ordinary_keys_are_kept_as_they_are(database: Database, key: str) -> Non
         assert unit.runs.get(run_id).key == key  # type: ignore[union-attr]
 
 
-def test_keys_that_look_alike_are_one(database: Database) -> None:
+def test_D7_keys_that_look_alike_are_one(database: Database) -> None:
     assert enqueue(database, "caf\u00e9") == enqueue(database, "cafe\u0301")
 
 
@@ -95,10 +96,29 @@ def test_a_checked_key_checks_to_itself(text: str) -> None:
     assert key.strip() == key != ""
 
 
-def test_the_database_itself_refuses_an_empty_key(database: Database) -> None:
+def test_D7_the_database_itself_refuses_an_empty_key(database: Database) -> None:
     enqueue(database, "k")
     with pytest.raises(IntegrityError), database.write() as unit:
         unit.connection.exec_driver_sql("UPDATE runs SET key = '  '")
+
+
+@pytest.mark.parametrize("text", ["", "  ", "\x00", "a\x00b", "e\u0301 and \u00e9", "🧑‍🚀", "'; --", "x" * 10_240])
+def test_D7_odd_texts_are_kept_and_cost_no_run(database: Database, text: str) -> None:
+    """Messages, reasons and names come from outside. PostgreSQL keeps no NUL, and counts what a column may hold."""
+    run_id = enqueue(database, "k", args={"text": text})
+    with database.write() as unit:
+        (leased,) = unit.leases.lease("w", LEASE, ["f"], 1)
+        unit.steps.begin_attempt(leased.lease, 1, "c", effect=EffectClass.keyed, args_json="{}", attempt=1)
+        unit.steps.record_failure(leased.lease, 1, 1, RunError(text or "E", text, text), afresh=False)
+        unit.endings.end(leased.lease, RunState.failed, error=RunError(text or "E", text, text), reason=text)
+    with database.read() as unit:
+        run, (step,) = unit.runs.get(run_id), unit.runs.steps(run_id)
+    assert run is not None
+    assert run.error is not None
+    assert run.args == {"text": text}
+    assert (run.state, step.state) == (RunState.failed, StepState.failed)
+    for kept in (run.error.message, run.error.trace, run.reason):
+        assert kept in (text, text.replace("\x00", "\ufffd"))
 
 
 def test_a_second_run_of_a_key_is_the_first_and_counted(database: Database) -> None:

@@ -117,27 +117,27 @@ def test_an_exception_inside_frees_it(path: Path) -> None:
 
 def _write_rows(url: str, process: int, rows: int) -> None:
     database = Database(url, SystemClock())
-    for start in range(0, rows, 5):
+    for start in range(0, rows, 50):
         with database.write() as unit:
             unit.connection.exec_driver_sql(
-                "INSERT INTO numbers VALUES (?, ?)", [(process, number) for number in range(start, start + 5)]
+                "INSERT INTO numbers VALUES (?, ?)", [(process, number) for number in range(start, start + 50)]
             )
     database.close()
 
 
-def test_eight_processes_write_a_thousand_rows_each_and_nothing_is_corrupt(path: Path) -> None:
+def test_D10_X8_eight_processes_write_ten_thousand_rows_each_and_nothing_is_corrupt(path: Path) -> None:
     url = f"sqlite:///{path}"
     database = Database(url, SystemClock())
     with database.write() as unit:
         unit.connection.exec_driver_sql("CREATE TABLE numbers (process INT, number INT, UNIQUE (process, number))")
     database.close()
-    processes = [PROCESSES.Process(target=_write_rows, args=(url, number, 1_000)) for number in range(8)]
+    processes = [PROCESSES.Process(target=_write_rows, args=(url, number, 10_000)) for number in range(8)]
     for process in processes:
         process.start()
     for process in processes:
         process.join(300)
     assert [process.exitcode for process in processes] == [0] * 8
     connection = sqlite3.connect(path)
-    assert connection.execute("SELECT count(*), count(DISTINCT process) FROM numbers").fetchone() == (8_000, 8)
+    assert connection.execute("SELECT count(*), count(DISTINCT process) FROM numbers").fetchone() == (80_000, 8)
     assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     connection.close()
