@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from typing import Any
 
