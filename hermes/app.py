@@ -97,7 +97,8 @@ class App:
         self.clock = clock or SystemClock()
         self.metrics = Metrics()
         self.redactor = Redactor(configuration.secrets)
-        self.store = Database(configuration.database_url, self.clock)
+        # As many threads as may want the database at once: slots, polls, the desk, background loops.
+        self.store = Database(configuration.database_url, self.clock, connections=configuration.workers.slots + 8)
         self._boot_id = boot_id or secrets.token_hex(4)
         self._identity: Identity | None = None
         self._boards: dict[str, NotionTaskBoard] = {}

@@ -22,6 +22,8 @@ from hermes.ports.polls import PollStatus
 LATE = timedelta(minutes=2)
 """A poll or a card that nobody has looked at for this long after it was due: nobody is there."""
 SKEW_SHOWN, SKEW_BAD = timedelta(seconds=5), timedelta(seconds=30)
+FAR_SECONDS = 0.02
+"""Of a question to the database and its answer."""
 LOW_BYTES, FULL_BYTES = 500 * 1024**2, 20 * 1024**2
 
 
@@ -117,7 +119,18 @@ def _database(app: App) -> Iterator[Check]:
     ]
     if wrong:
         yield _fail("database", "; ".join(wrong), "this is a bug of Hermes: please report it")
-    yield _ok("database", f"{shown}, version {version.at}, whole")
+    server = app.store.server()
+    if server is None:
+        yield _ok("database", f"{shown}, version {version.at}, whole")
+    else:
+        away = f"{server.seconds_away * 1000:.1f} ms away"
+        yield _ok("database", f"{shown}, version {version.at}; PostgreSQL {server.version}, {away}")
+        if server.seconds_away > FAR_SECONDS:
+            yield _warn("database", f"the server is {away}: a run makes some twenty round trips", "put them closer")
+        if server.unsafe:
+            off = " and ".join(server.unsafe) + (" is" if len(server.unsafe) == 1 else " are")
+            cure = "switch it on, unless this is a trial: an effect could be made twice"
+            yield _warn("database", f"{off} off on the server: commits can be lost at a power cut", cure)
     try:
         with app.store.write() as uow:
             uow.installation.name()

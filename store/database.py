@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, RootTransaction, create_engine, event, make_url
 
@@ -38,6 +39,18 @@ def database_url(url: str) -> URL:
     if made.drivername not in ("sqlite", "sqlite+pysqlite", "postgresql+psycopg"):
         raise StoreError(f"`database:` begins with {made.drivername}://, which Hermes cannot use: sqlite or postgresql")
     return made
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    SAFE: ClassVar = ("fsync", "full_page_writes", "synchronous_commit")
+    """Settings that promises rest on: what was committed is there after a power cut."""
+
+    version: str
+    seconds_away: float
+    """A question and its answer."""
+    unsafe: dict[str, str]
+    """Of those settings, the ones that are off."""
 
 
 class Database:
@@ -207,6 +220,20 @@ class Database:
         with self.engine.connect() as connection:
             names = ("journal_mode", "synchronous", "foreign_keys")
             return {name: str(connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()) for name in names}
+
+    def server(self) -> Server | None:
+        """Of PostgreSQL; None for a file."""
+        if self._gate is not None:
+            return None
+        with self.read() as unit:
+            ask = unit.connection.exec_driver_sql
+            settings = {name: str(ask(f"SHOW {name}").scalar_one()) for name in Server.SAFE}
+            version = str(ask("SHOW server_version").scalar_one())
+            began, asked = self.clock.boot_seconds(), 10
+            for _ in range(asked):
+                ask("SELECT 1").scalar_one()
+            away = (self.clock.boot_seconds() - began) / asked
+        return Server(version, away, {name: value for name, value in settings.items() if value == "off"})
 
     def close(self) -> None:
         for engine in {self.engine, self._bookkeeping, self._urgent}:
