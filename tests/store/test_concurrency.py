@@ -111,11 +111,24 @@ def test_whoever_leases_passes_over_what_another_has_under_its_hands(postgres: D
         database.commit(lambda unit, key=key: unit.runs.enqueue(NewRun(key, RunKind.function, "f", {})))
     with psycopg.connect(postgres.url()) as other:
         other.execute("SELECT 1 FROM runs WHERE key = 'a' FOR UPDATE")
-        assert [one.run.key for one in lease(database, "w")] == ["b"]
         with database.write() as unit:
             unit.connection.exec_driver_sql("SET LOCAL lock_timeout = '1ms'")  # whoever waits would fail
+            assert [one.run.key for one in unit.leases.lease("w", LEASE, ["f"], 5)] == ["b"]
             assert unit.leases.rescue(poison_after=5) == []
     assert [one.run.key for one in lease(database, "w")] == ["a"]
+
+
+def test_whoever_needs_a_place_passes_over_one_that_is_being_taken(postgres: Databases) -> None:
+    database = postgres.open(FakeClock())
+    with database.write() as unit:
+        unit.places.set_places("g", 2)
+        unit.runs.enqueue(NewRun("k", RunKind.function, "f", {}, place_group="g"))
+    with psycopg.connect(postgres.url()) as other:
+        other.execute("SELECT 1 FROM places WHERE slot = 0 FOR UPDATE")
+        with database.write() as unit:
+            unit.connection.exec_driver_sql("SET LOCAL lock_timeout = '1ms'")
+            assert len(unit.leases.lease("w", LEASE, ["f"], 1)) == 1
+        assert other.execute("SELECT slot FROM places WHERE run_id IS NOT NULL").fetchall() == [(1,)]
 
 
 def test_a_heartbeat_waits_for_no_run_that_another_transaction_has_locked(postgres: Databases) -> None:
