@@ -10,7 +10,6 @@ from sqlalchemy import Row
 from hermes.model.run import EffectClass, Run, RunError, RunKind, RunState
 from hermes.model.step import Step, StepKind, StepState
 
-
 LONGEST_KIND = 300
 """Of the column; a class may be named in any way."""
 

@@ -186,7 +186,8 @@ TABLE = [
     (
         "Database: who starts together adds a poll once",
         "store/polls.py",
-        '        added = [new for new in added if _add_poll(self._connection, {"poll_id": new.poll_id, **self._fresh(new)})]\n',
+        '        added = [new for new in added if _add_poll(self._connection, {"poll_id": new.poll_id, '
+        "**self._fresh(new)})]\n",
         '        for new in added:\n            row = {"poll_id": new.poll_id, **self._fresh(new)}\n'
         "            self._connection.execute(insert(POLLS).values(row))\n",
         f"{MEET}::test_processes_that_start_together_make_each_row_once",
