@@ -92,11 +92,11 @@ TABLE = [
         f"{ENGINE}::test_D5_a_rescue_that_dies_with_the_server_is_only_the_first_of_many",
     ),
     (
-        "Database D2: a full disk is an outage for each that shared a transaction",
+        "Database D2: a failed statement is an outage of the one that made it",
         "store/group_commit.py",
         "            with translated():\n                self.result = self._change(unit)\n",
         "            self.result = self._change(unit)\n",
-        f"{OUTAGES}::test_D2_a_full_disk_makes_nothing_and_harms_nothing",
+        f"{OUTAGES}::test_D2_one_whose_statement_fails_takes_nothing_of_those_with_it_that_share_its_transaction",
     ),
     (
         "Database D8: damage stops all writing",

@@ -385,6 +385,24 @@ def test_D2_a_full_disk_makes_nothing_and_harms_nothing(file: Database) -> None:
         assert plain.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
+def test_D2_one_whose_statement_fails_takes_nothing_of_those_with_it_that_share_its_transaction(file: Database) -> None:
+    chance = iter(range(100))
+
+    def change(unit: UnitOfWork) -> bool:
+        number = next(chance)
+        made = enqueue(unit, f"k{number}")[1]
+        if number % 3 == 0:
+            unit.connection.exec_driver_sql("SELECT * FROM what_is_not_there")
+        return made
+
+    results = _together(file, change)
+    failed = [result for result in results if result is not True]
+    assert failed
+    assert len(failed) < len(results)
+    assert {type(result) for result in failed} == {StoreUnavailable}
+    assert len(keys(file)) == len(results) - len(failed)
+
+
 def _together(database: Database, change: Callable[[UnitOfWork], Any]) -> list[Any]:
     """Committed by several threads at once, so that they share a transaction."""
     results: list[Any] = []
@@ -442,16 +460,20 @@ def test_D8_a_page_that_breaks_while_it_runs_stops_all_writing(file: Database) -
     with closing(sqlite3.connect(path)) as plain:
         plain.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         size = plain.execute("PRAGMA page_size").fetchone()[0]
-    file.close()
-    with path.open("r+b") as damaged:
-        damaged.seek(size)
-        damaged.write(b"\xff" * (path.stat().st_size - size))
+    file.engine.dispose()
+    whole = path.read_bytes()
+    path.write_bytes(whole[:size] + b"\xff" * (len(whole) - size))
     with pytest.raises(StoreDamaged, match="is damaged"):
         keys(file)
     with pytest.raises(StoreDamaged, match=r"restore a backup.*board adopt"):
         file.commit(enqueue)
+    file.engine.dispose()
+    path.write_bytes(whole)  # it may look whole again to some statements: a person says when it is
     with pytest.raises(StoreDamaged), file.write(urgent=True):
         pytest.fail("a lease could be taken")
+    again = Database(str(file.url), SystemClock())
+    assert again.commit(enqueue)[1]
+    again.close()
 
 
 def test_D8_on_postgresql_a_page_that_breaks_stops_all_writing() -> None:

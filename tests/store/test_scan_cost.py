@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -20,9 +21,16 @@ OVER = 5_000
 
 
 def explain(database: Database, statement: str, parameters: Any) -> str:
-    words = "EXPLAIN QUERY PLAN" if database.url.get_backend_name() == "sqlite" else "EXPLAIN"
+    """As the database plans it knowing no values: a partial index must serve whatever they are."""
     with database.read() as unit:
-        rows = unit.connection.exec_driver_sql(f"{words} {statement}", parameters).all()
+        ask = unit.connection.exec_driver_sql
+        if database.url.get_backend_name() == "sqlite":
+            unknown = dict.fromkeys(parameters) if isinstance(parameters, dict) else tuple(None for _ in parameters)
+            rows = ask(f"EXPLAIN QUERY PLAN {statement}", unknown).all()
+        else:
+            names = {name: number for number, name in enumerate(parameters, 1)}
+            text = re.sub(r"%\((\w+)\)s", lambda found: f"${names[found[1]]}", statement)
+            rows = ask(f"EXPLAIN (GENERIC_PLAN) {text}").all()
     return "\n".join(str(row[-1]) for row in rows)
 
 
