@@ -176,8 +176,7 @@ class _Pipe:
                 self.reset()
                 cut.done.set()
                 break
-            if cut is not None and cut.when is When.answered:
-                self._cut = cut
+            self._cut = cut or self._cut  # an answer may be there sooner than we are
             if not self._send(self._server, data):
                 break
             if cut is not None and cut.when is When.sent:
