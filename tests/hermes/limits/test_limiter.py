@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
@@ -16,8 +15,8 @@ from hermes.limits.lanes import Pacing
 from hermes.limits.limiter import PAUSE_AGE_SECONDS
 from hermes.ports.limits import LimitUnit
 from hermes.testing.clock import FakeClock
+from hermes.testing.databases import Databases
 from store.database import Database
-from store.tables.limits import LIMITS
 
 
 @pytest.fixture
@@ -26,11 +25,8 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def database(tmp_path: Path, clock: FakeClock) -> Iterator[Database]:
-    database = Database(f"sqlite:///{tmp_path / 'hermes.db'}", clock)
-    LIMITS.create(database.engine)
-    yield database
-    database.close()
+def database(databases: Databases, clock: FakeClock) -> Database:
+    return databases.open(clock)
 
 
 class _Counting:

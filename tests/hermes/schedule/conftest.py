@@ -6,7 +6,6 @@ from datetime import timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from sqlmodel import SQLModel
 
 import store.tables  # noqa: F401  (registers them)
 from hermes.config import PollConfig
@@ -18,7 +17,6 @@ from hermes.schedule.loop import Scheduler
 from hermes.schedule.occurrence import OccurrenceOutcome
 from hermes.telemetry.metrics import Metrics
 from hermes.testing.clock import FakeClock
-from store.database import Database
 
 NOTHING = OccurrenceOutcome()
 
@@ -81,11 +79,8 @@ def clock():
 
 
 @pytest.fixture
-def database(tmp_path, clock):
-    database = Database(f"sqlite:///{tmp_path}/hermes.db", clock)
-    SQLModel.metadata.create_all(database.engine)
-    yield database
-    database.close()
+def database(databases, clock):
+    return databases.open(clock)
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ def test_bookkeeping_of_nothing_is_two_writes(scheduler, poll, clock, database):
     statements = []
     from sqlalchemy import event
 
-    for engine in (database.engine, database._bookkeeping):
+    for engine in {database.engine, database._bookkeeping}:
         event.listen(engine, "before_cursor_execute", lambda *args: statements.append(args[2]))
     assert scheduler.tick() == 1
     writes = [text for text in statements if not text.lstrip().upper().startswith(("SELECT", "BEGIN", "PRAGMA"))]
