@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -261,6 +262,7 @@ _AFTER_RESTORING = (
 
 def _sqlite_engine(url: str, *, synchronous: str) -> Engine:
     engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000, "check_same_thread": False})
+    path = os.path.realpath(str(engine.url.database))
 
     @event.listens_for(engine, "connect")
     def _set_pragmas(connection: Any, _record: Any) -> None:
@@ -280,5 +282,21 @@ def _sqlite_engine(url: str, *, synchronous: str) -> Engine:
         driver: Any = connection.connection.dbapi_connection  # not through SQLAlchemy: it is said at each transaction
         with Prepared.errors(connection):
             driver.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
+        # A removed file goes on taking what is written to it, and all of that is gone when it is closed.
+        if writes and connection.info.setdefault("files", files := _files(path)) != files:
+            raise StoreDamaged("its file or its -wal was removed or replaced while it was in use")
 
     return engine
+
+
+def _files(path: str) -> list[tuple[int, int] | None]:
+    """Which files these names mean now. SQLite itself keeps both as long as a connection is open."""
+    found: list[tuple[int, int] | None] = []
+    for name in (path, path + "-wal"):
+        try:
+            status = os.stat(name)
+        except FileNotFoundError:
+            found.append(None)
+        else:
+            found.append((status.st_dev, status.st_ino))
+    return found
