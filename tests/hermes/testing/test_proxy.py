@@ -8,10 +8,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
+from notion_client import Client as NotionClient
 
 from hermes.testing.proxy import Proxy, When
+from sources.board import ROOT_PAGE_ID, running
 
 
 class Echo:
@@ -189,3 +194,23 @@ def test_in_front_of_an_http_server_a_change_is_made_and_not_answered() -> None:
     server.shutdown()
     server.server_close()
     assert made == ["/cards/1", "/cards/2"]
+
+
+def test_in_front_of_the_board_a_card_is_moved_once_and_its_client_does_not_know(tmp_path: Path) -> None:
+    """As Notion behind a network that breaks: the real client, one PATCH whose answer is lost."""
+    with running(tmp_path / "board.db") as board, Proxy("127.0.0.1", httpx.URL(board.url).port or 0) as proxy:
+        url = f"http://127.0.0.1:{proxy.port}"
+        with NotionClient(auth=board.token, base_url=url, retry=False, log_level=60) as client:
+            title: dict[str, Any] = {"title": [{"text": {"content": "before"}}]}
+            page: Any = client.pages.create(parent={"page_id": ROOT_PAGE_ID}, properties=title)
+            cut = proxy.cut_at(b"PATCH /v1/pages/")
+            title["title"][0]["text"]["content"] = "after"
+            with pytest.raises(httpx.TransportError):
+                client.pages.update(page["id"], properties=title)
+            assert cut.wait(10)
+            found: Any = client.pages.retrieve(page["id"])
+            assert found["properties"]["title"]["title"][0]["plain_text"] == "after"
+            proxy.refuse()
+            proxy.cut()
+            with pytest.raises(httpx.TransportError):
+                client.pages.retrieve(page["id"])
