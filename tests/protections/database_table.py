@@ -3,6 +3,7 @@
 OUTAGES = "tests/store/test_outages.py"
 MEET = "tests/store/test_concurrency.py"
 ENGINE = "tests/hermes/durable/test_database_outages.py"
+RIVALS = "tests/store/test_failures_rivals.py"
 
 TABLE = [
     (
@@ -205,5 +206,62 @@ TABLE = [
         '                    connection.exec_driver_sql("SET LOCAL statement_timeout = 0")\n',
         "",
         "tests/store/test_migrate.py::test_a_migration_may_take_longer_than_anything_else_may",
+    ),
+    (
+        "Database D8: a file that was taken away takes nothing more",
+        "store/database.py",
+        "_files(path)) != files:",
+        "_files(path)) is None:",
+        "tests/store/test_failures_files.py::test_D8_a_file_that_is_taken_away_under_a_running_process_takes_nothing_more",
+    ),
+    (
+        "Database D3: an attempt that was begun is not begun again",
+        "store/steps.py",
+        "        elif uow.row(_BEGUN, about) is None:\n",
+        "        else:\n",
+        f"{ENGINE}::test_D3_whichever_commit_is_lost_every_effect_is_made_once",
+    ),
+    (
+        "Database D3: a result that stands already is no mistake",
+        "store/steps.py",
+        "        if stands is not None and stands.state == state and stands.attempts == attempt:\n",
+        "        if False:\n",
+        f"{ENGINE}::test_D3_whichever_commit_is_lost_every_effect_is_made_once",
+    ),
+    (
+        "Database D3: a lost lease, with all threads of a worker",
+        "hermes/durable/worker.py",
+        "                if (lease.run_id, lease.fence) not in known:\n",
+        "                if False:\n",
+        "tests/store/test_failures_lost_commits.py::"
+        "test_D3_a_worker_whose_commits_are_lost_one_after_the_other_makes_every_effect_once",
+    ),
+    (
+        "Database D6: a rescue frees what is over, not what was",
+        "store/leases.py",
+        '    .where(HELD, RUNS.c.lease_until < bindparam("b_now"))\n',
+        "    .where(HELD)\n",
+        f"{RIVALS}::test_D6_a_rescue_from_a_stale_list_takes_no_run_from_a_living_worker",
+    ),
+    (
+        "Database C3: who cannot renew stops by its own clock",
+        "hermes/durable/recorder.py",
+        "                if self._held.expired(self._clock.boot_seconds()):\n",
+        "                if False:\n",
+        f"{RIVALS}::test_C3_a_worker_that_cannot_renew_starts_nothing_once_its_lease_is_over",
+    ),
+    (
+        "Database C3: nothing is started in the last third",
+        "hermes/durable/held.py",
+        "self._length * 2 / 3",
+        "self._length",
+        f"{RIVALS}::test_C3_a_worker_that_cannot_renew_starts_nothing_once_its_lease_is_over",
+    ),
+    (
+        "Database C10: an owner for each incarnation",
+        "hermes/durable/worker.py",
+        "        self.owner = owner or secrets.token_hex(8)\n",
+        '        self.owner = owner or "worker"\n',
+        f"{RIVALS}::test_C10_a_worker_that_comes_back_under_its_old_name_is_another",
     ),
 ]

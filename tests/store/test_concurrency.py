@@ -48,7 +48,7 @@ def lease(database: Database, owner: str, limit: int = 3) -> list[LeasedRun]:
     return database.commit(lambda unit: unit.leases.lease(owner, LEASE, ["f"], limit))
 
 
-def test_many_workers_lease_every_run_once_and_no_place_twice(databases: Databases) -> None:
+def test_C1_many_workers_lease_every_run_once_and_no_place_twice(databases: Databases) -> None:
     clock = FakeClock()
     stores = [databases.open(clock) for _ in range(6)]
     runs, places, most = 60, 4, Counter[str]()

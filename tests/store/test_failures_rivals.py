@@ -1,4 +1,4 @@
-"""Rivals, leases and clocks as a run's database sees them (failure catalogue, C1 to C3 and C10)."""
+"""Rivals, leases and clocks as a run's database sees them (failure catalogue, C3, C10, D6)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
 from hermes.crash_points import CrashPoint, arm
 from hermes.durable import command, function
@@ -17,6 +18,7 @@ from hermes.testing.clock import FakeClock
 from hermes.testing.databases import Databases
 from hermes.testing.engine import EngineHarness
 from store.database import Database
+from store.tables.runs import RUNS
 
 
 class Away(FakeClock):
@@ -153,4 +155,20 @@ def test_C10_a_worker_that_comes_back_under_its_old_name_is_another(harness: Eng
     assert len({harness.new_worker().owner for _ in range(50)}) == 50
     harness.take_over()
     again.run_due()
+    assert harness.get(run_id).take_overs == 1
+
+
+def test_D6_a_rescue_from_a_stale_list_takes_no_run_from_a_living_worker(
+    harness: EngineHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The list shows runs that have been renewed since: the update says so, by its row count."""
+    run_id = harness.enqueue(two_effects(harness))
+    assert len(harness.worker.lease(1)) == 1
+    monkeypatch.setattr("store.leases._EXPIRED", select(RUNS).where(RUNS.c.state == "running"))
+    assert harness.new_worker().rescue() == []
+    run = harness.get(run_id)
+    assert (run.state, run.owner, run.take_overs) == (RunState.running, harness.worker.owner, 0)
+    harness.clock.advance(harness.settings.lease + timedelta(seconds=1))
+    assert harness.new_worker().rescue() == [run_id]
+    assert harness.new_worker().rescue() == []
     assert harness.get(run_id).take_overs == 1

@@ -45,7 +45,7 @@ def test_another_worker_continues_within_lease_plus_one_tick(harness: EngineHarn
     assert "take-over" in harness.what_happened(run_id)
 
 
-def test_recovery_is_repeated_and_survives_its_own_deaths(harness: EngineHarness, database: Database) -> None:
+def test_D5_W9_recovery_is_repeated_and_survives_its_own_deaths(harness: EngineHarness, database: Database) -> None:
     """A scan that dies half way (the database restarts under it) strands nothing: the next one finds the rest."""
 
     @function
@@ -85,7 +85,7 @@ def every_write(lease: Lease) -> dict[str, object]:
 
 @pytest.mark.parametrize("what", every_write(Lease("", "", 0, None)))  # type: ignore[arg-type]
 @pytest.mark.parametrize("stale", ["fence", "owner", "rescued"])
-def test_every_write_of_a_former_holder_is_refused_and_changes_nothing(
+def test_C2_every_write_of_a_former_holder_is_refused_and_changes_nothing(
     harness: EngineHarness, what: str, stale: str
 ) -> None:
     @command
@@ -117,7 +117,7 @@ def test_every_write_of_a_former_holder_is_refused_and_changes_nothing(
     assert everything() == before
 
 
-def test_a_holder_that_lost_its_lease_stops_and_its_result_is_a_receipt(harness: EngineHarness) -> None:
+def test_C2_a_holder_that_lost_its_lease_stops_and_its_result_is_a_receipt(harness: EngineHarness) -> None:
     """The worker is away for longer than its lease in the middle of a command; another one has taken over."""
     outside = harness.outside
 
@@ -156,7 +156,7 @@ def test_a_holder_that_lost_its_lease_stops_and_its_result_is_a_receipt(harness:
     assert (outside.count("act"), outside.count("later")) == (1, 1)
 
 
-def test_no_effect_is_started_once_the_lease_is_gone(harness: EngineHarness) -> None:
+def test_C2_no_effect_is_started_once_the_lease_is_gone(harness: EngineHarness) -> None:
     """The machine is suspended between the intent and the effect, and another worker has taken over meanwhile."""
     from hermes import crash_points
 
@@ -298,11 +298,7 @@ def test_expired_leases_take_no_place(harness: EngineHarness) -> None:
     assert harness.get(fourth).result == "done"
 
 
-def test_owners_are_random_for_each_incarnation(harness: EngineHarness) -> None:
-    assert len({harness.new_worker().owner for _ in range(50)}) == 50
-
-
-def test_a_lease_taken_from_a_stale_list_changes_no_row(harness: EngineHarness, database: Database) -> None:
+def test_D6_a_lease_taken_from_a_stale_list_changes_no_row(harness: EngineHarness, database: Database) -> None:
     """Two workers that saw the same candidate: the update decides, and one of them gets nothing."""
 
     @function
