@@ -16,6 +16,7 @@ from hermes.clock import SystemClock
 from hermes.durable import command, delay, function
 from hermes.durable.settings import EngineSettings
 from hermes.durable.worker import Worker
+from hermes.effects import Effect, perform
 from hermes.errors import StoreUnavailable
 from hermes.model.run import NewRun, Run, RunKind, RunState
 from hermes.testing.databases import Databases, PostgresServer, postgres_databases
@@ -64,7 +65,7 @@ def until(what: str, condition: Callable[[], bool], seconds: float = 60) -> None
 def test_D3_a_worker_whose_commits_are_lost_one_after_the_other_makes_every_effect_once(
     databases: Databases, proxy: Proxy, far: Database, seed: int
 ) -> None:
-    """With all its threads: results that wait for company, heartbeats, leases, sleeps and endings are met alike."""
+    """With all its threads: results that wait for company, heartbeats, leases, sleeps, children, endings."""
     outside, chance = Outside(), random.Random(seed)
 
     @command
@@ -76,7 +77,7 @@ def test_D3_a_worker_whose_commits_are_lost_one_after_the_other_makes_every_effe
     async def job(key: str) -> int:
         total = await act(key, 1) + await act(key, 2)
         await delay(timedelta(milliseconds=50))
-        return total + await act(key, 3)
+        return total + await perform(Effect.of(act, f"effect|{key}", key, 3)) + await act(key, 4)
 
     near = databases.open(SystemClock(), lease_clock=None)
     worker = Worker(far, SystemClock(), SETTINGS)
@@ -103,12 +104,14 @@ def test_D3_a_worker_whose_commits_are_lost_one_after_the_other_makes_every_effe
         if cut.is_set() and cuts < CUTS:
             cuts += 1
             cut = proxy.cut_at(COMMIT, chance.randint(1, 6), chance.choice(list(When)))
-        return all(run.state.final for run in runs())
+        return len(runs()) == 2 * RUNS and all(run.state.final for run in runs())
 
     until("every run is over", over)
     worker.stop()
     assert cuts > 5
-    assert len(runs()) == RUNS
-    assert {(run.state, run.result) for run in runs()} == {(RunState.succeeded, 6)}
+    assert Counter((run.kind, run.state, run.result) for run in runs()) == {
+        (RunKind.function, RunState.succeeded, 10): RUNS,
+        (RunKind.effect, RunState.succeeded, 3): RUNS,
+    }
     assert {(run.crashes, run.take_overs, run.deliveries) for run in runs()} == {(0, 0, 0)}
-    assert Counter(outside.about("act")) == Counter((f"k{n}", place) for n in range(RUNS) for place in (1, 2, 3))
+    assert Counter(outside.about("act")) == Counter((f"k{n}", place) for n in range(RUNS) for place in (1, 2, 3, 4))
