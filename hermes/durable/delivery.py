@@ -8,6 +8,7 @@ is then dropped; it never sees an exception for that.
 from __future__ import annotations
 
 import contextvars
+import ctypes
 import json
 import logging
 from collections.abc import Callable, Coroutine, Mapping
@@ -43,8 +44,6 @@ NO_STEP = 0
 """Number of a step that will never be made; real ones count from 1."""
 
 LONGEST_DELAY = timedelta(days=36_525)
-
-_CLINGING: list[Coroutine[Any, Any, Any]] = []
 
 
 class Delivery:
@@ -158,8 +157,9 @@ class Delivery:
                 return
             except BaseException:  # noqa: BLE001, S112 - of code that is not going on: awaits again, or raises
                 continue
-        # It catches everything and awaits again. Collecting it would only start that over: it is kept, suspended.
-        _CLINGING.append(coroutine)
+        # It catches everything and awaits again. Collecting it would only start that over, and for ever when the
+        # interpreter ends: it is never collected.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(coroutine))
 
     # -- what the function asks for, in its own thread, between two awaits
 
