@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from typing import Any, Literal, TextIO
+from contextlib import suppress
+from typing import Any, Literal, TextIO, cast
 
 import structlog
 
@@ -68,10 +69,27 @@ def configure_logs(
     structlog.configure(
         processors=processors,
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
-        logger_factory=structlog.WriteLoggerFactory(file=out),
+        logger_factory=structlog.WriteLoggerFactory(file=cast(TextIO, _Unfailing(out))),
         cache_logger_on_first_use=False,
     )
     _route_standard_logging(level)
+
+
+class _Unfailing:
+    """A line that cannot be written (the disk of the log is full, its reader is gone) is lost, and nothing else: the
+    threads that log are those that do the work, and one that died of its log would do none any more."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with suppress(OSError, ValueError):  # ValueError: it is closed
+            return self._stream.write(text)
+        return 0
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):
+            self._stream.flush()
 
 
 def _plain_exception(stream: TextIO, exc_info: Any) -> None:

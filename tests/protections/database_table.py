@@ -7,6 +7,13 @@ RIVALS = "tests/store/test_failures_rivals.py"
 
 TABLE = [
     (
+        "D2 a log that cannot be written stops no work",
+        "hermes/telemetry/logs.py",
+        "cast(TextIO, _Unfailing(out))",
+        "out",
+        "tests/hermes/telemetry/test_logs.py::test_D2_a_log_that_cannot_be_written_stops_no_work",
+    ),
+    (
         "Database D4: what gave way is made again",
         "store/database.py",
         "        return trying_again(partial(together, self.write, change), self.clock.sleep)\n",
