@@ -16,21 +16,13 @@ from hermes.testing.databases import CannotStart, Databases, PostgresServer, pos
 MEMORY = Path("/dev/shm")  # noqa: S108 - where the system has it: a disk adds nothing to these tests but waiting
 
 
-class _NONE:
-    id = ""
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What is marked `crash` and not `always` is left to the campaign, and so is what would say on PostgreSQL what it
     has said on SQLite already (`sqlite_is_enough`); the large worlds of the model are explored by `make model`."""
     if os.environ.get("HERMES_DATABASES") != "all":
-        twice = [
-            item
-            for item in items
-            if item.get_closest_marker("sqlite_is_enough") and "postgresql" in getattr(item, "callspec", _NONE).id
-        ]
-        config.hook.pytest_deselected(items=twice)
-        items[:] = [item for item in items if item not in set(twice)]
+        twice = {item for item in items if item.get_closest_marker("sqlite_is_enough") and "postgresql" in item.name}
+        config.hook.pytest_deselected(items=list(twice))
+        items[:] = [item for item in items if item not in twice]
     if os.environ.get("HERMES_CRASH") == "all" or any("::" in argument for argument in config.args):
         return
     left = [item for item in items if item.get_closest_marker("crash") and not item.get_closest_marker("always")]

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from hermes.claim.start import card_input, snapshot
 from hermes.claim.work import ClaimingPoll
-from hermes.errors import HermesError
+from hermes.errors import Gone, HermesError
 from hermes.model.card import Card, CardStatus
 from hermes.model.claim import OPEN_STATES, CardHold, ClaimState
 from hermes.model.installation import Identity, installation_of, names_installation
@@ -59,19 +59,31 @@ def _confirmed(
     cards: Sequence[Card],
     asked_at: datetime,
 ) -> list[Card]:
-    """A query lags: what looks like a strange claim may be one of ours that was lost or given back since. A claim that
-    would stop the whole board is read by a GET first."""
+    """A query lags: what looks like a strange claim may be one of ours that was lost or given back since. Claims that
+    would stop the whole board are read by a GET first, until one is sure."""
     shared = _is_shared(polls)
     with store.read() as uow:
         if uow.claims.board(board.key).stopped_reason is not None:
             return list(cards)
         records = uow.claims.records(board.key, [card.id for card in cards])
         copied = copied_claims(uow, cards, records, identity)
-    sure: list[Card] = []
-    for card in cards:
-        strange = card.id not in copied and _stops(card, records.get(card.id), identity, asked_at, shared=shared)
-        sure.append(board.read(card.id) if strange else card)
-    return sure
+
+    def strange(card: Card) -> bool:
+        record = records.get(card.id)
+        return card.id not in copied and _stops(card, record, identity, asked_at, shared=shared) is not None
+
+    as_read: list[Card] = []
+    for position, card in enumerate(cards):
+        if not strange(card):
+            as_read.append(card)
+            continue
+        try:
+            as_read.append(board.read(card.id))
+        except Gone:  # trashed or moved away since: no claim of anybody's here
+            continue
+        if strange(as_read[-1]):
+            return [*as_read, *cards[position + 1 :]]
+    return as_read
 
 
 def _skewed(skew: timedelta | None) -> str | None:

@@ -8,8 +8,8 @@ TABLE = [
     (
         "Crash: the fence on a card's row",
         "store/claims.py",
-        "            .where(*_is(hold.board, hold.card_id), col(CardRow.fence) == hold.fence)\n",
-        "            .where(*_is(hold.board, hold.card_id))\n",
+        "        wanted = update(CardRow).where(*_is(hold.board, hold.card_id), col(CardRow.fence) == hold.fence)\n",
+        "        wanted = update(CardRow).where(*_is(hold.board, hold.card_id))\n",
         f"{SUSPENDED}a_suspended_process_that_wakes_up_changes_nothing[A3]",
     ),
     (
@@ -22,8 +22,8 @@ TABLE = [
     (
         "Crash: our name on the page is not ownership",
         "hermes/claim/claiming.py",
-        "    elif work.policy.shared:\n        _show_unfinished_claim(work)\n",
-        "    elif work.policy.shared:\n        start(work, card, None)\n",
+        "    if work.policy.shared:\n        _leave_unfinished_claim(work, card)\n",
+        "    if work.policy.shared:\n        start(work, card, None)\n",
         f"{POINTS}on_a_shared_board_a_claim_that_was_never_started_is_shown_to_people",
     ),
     (

@@ -249,8 +249,8 @@ TABLE = [
     (
         "W1 the heartbeat flags what is lost",
         "hermes/durable/heartbeat.py",
-        "                held.lost = True\n",
-        "                pass\n",
+        "        else:\n            held.lost = True\n",
+        "",
         f"{DURABLE}/test_worker.py::test_the_heartbeat_flags_what_the_database_does_not_give_back",
     ),
     (

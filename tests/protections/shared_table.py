@@ -48,8 +48,8 @@ TABLE = [
     (
         "B8 a query alone stops no board",
         OFFERS,
-        "        sure.append(board.read(card.id) if strange else card)\n",
-        "        sure.append(card)\n",
+        "            as_read.append(board.read(card.id))\n",
+        "            as_read.append(card)\n",
         f"{SHARED}::test_B8_a_query_that_lags_behind_a_claim_we_lost_stops_nothing",
     ),
     (

@@ -68,6 +68,16 @@ def test_acceptance_five_calls_for_claim_and_finish(team, ours) -> None:
     assert [team.status(card) for card in cards] == [CardStatus.complete] * 5
 
 
+def interrupt_the_next_claim(team, installation, monkeypatch) -> None:
+    """It lands, and its maker dies; the hold is over and another process has looked."""
+    die_after_the_claim_has_landed(installation, monkeypatch)
+    with pytest.raises(Died):
+        installation.desk.tick()
+    installation.restart("boot-2")
+    team.clock.advance(HOLD)
+    installation.desk.tick()
+
+
 def test_N3_a_claim_whose_answer_was_lost_is_read_at_once_and_then_settles(team, ours) -> None:
     card_id = team.add()
     team.fault(kind="answer_after", route=PATCH, page_id=card_id, status=503, code="service_unavailable")
@@ -155,12 +165,7 @@ def test_C4_a_late_claim_is_left_to_a_rival_that_may_have_started(team, ours, th
 def test_a_late_claim_that_nobody_contests_is_shown_to_people_when_it_expires(team, ours, monkeypatch) -> None:
     card_id = team.add()
     ours.desk.ask(ours.board)
-    die_after_the_claim_has_landed(ours, monkeypatch)
-    with pytest.raises(Died):
-        ours.desk.tick()
-    ours.restart("boot-2")
-    team.clock.advance(HOLD)
-    ours.desk.tick()
+    interrupt_the_next_claim(team, ours, monkeypatch)
     with ours.store.read() as uow:
         assert uow.places.free_places("tasks") == 1, "others need not wait for it"
     assert team.status(card_id) is CardStatus.in_progress
@@ -222,12 +227,7 @@ def test_a_parked_card_whose_new_claim_was_interrupted_is_parked_again_under_its
     park(team, ours, card_id)
     team.move(card_id, "Todo")
     ours.desk.ask(ours.board)
-    die_after_the_claim_has_landed(ours, monkeypatch)
-    with pytest.raises(Died):
-        ours.desk.tick()
-    ours.restart("boot-2")
-    team.clock.advance(HOLD)
-    ours.desk.tick()
+    interrupt_the_next_claim(team, ours, monkeypatch)
     assert ours.work() == 0
     team.clock.advance(LEASE)
     ours.desk.tick()
@@ -427,12 +427,7 @@ def test_an_attention_that_we_have_shown_ourselves_is_not_claimed_again(team, ou
     park(team, ours, card_id)
     team.move(card_id, "Todo")
     ours.desk.ask(ours.board)
-    die_after_the_claim_has_landed(ours, monkeypatch)
-    with pytest.raises(Died):
-        ours.desk.tick()
-    ours.restart("boot-2")
-    team.clock.advance(HOLD)
-    ours.desk.tick()
+    interrupt_the_next_claim(team, ours, monkeypatch)
     team.clock.advance(LEASE)
     die_after_the_claim_has_landed(ours, monkeypatch)
     with pytest.raises(Died):
@@ -443,3 +438,20 @@ def test_an_attention_that_we_have_shown_ourselves_is_not_claimed_again(team, ou
     ours.desk.tick()
     assert [run.state for run in ours.runs()] == [RunState.parked]
     assert team.status(card_id) is CardStatus.failed
+
+
+def test_B8_a_strange_claim_whose_page_is_gone_fails_no_poll(team, ours) -> None:
+    """The query still shows it; a GET says that it was moved away."""
+    abandoned(team, "ours")
+    card_id = team.add("the next one")
+    team.fault(kind="answer", route=GET, status=404, code="object_not_found")
+    assert ours.poll().stopped is None
+    team.clock.advance(SETTLED)
+    assert ours.state(card_id) in (ClaimState.candidate, ClaimState.settling)
+
+
+def test_C11_one_sure_claim_stops_a_board_without_reading_all_the_others(team, ours) -> None:
+    cards = [abandoned(team, "ours") for _ in range(3)]
+    team.forget_calls()
+    assert ours.poll().stopped is not None
+    assert sum(team.calls_of(card).get(GET, 0) for card in cards) == 1
