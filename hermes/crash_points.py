@@ -69,6 +69,10 @@ class _Armed:
             self._left[point] -= 1
             fires = self._left[point] == 0
         if fires:
+            if self._signal[point] is signal.SIGSTOP:
+                # What this thread has just committed has woken others: they are past their transactions by then, and
+                # it stands where it stands. Stopped inside one, a process holds up all others, which is A11's subject.
+                threading.Event().wait(0.05)
             # To this thread: a SIGSTOP to the process would let it run on until another thread has noticed.
             signal.pthread_kill(threading.get_ident(), self._signal[point])
 

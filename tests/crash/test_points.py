@@ -124,11 +124,12 @@ def test_a_claim_without_a_run_is_started_by_another_process(trial: Make, point:
 
 
 def test_on_a_shared_board_a_claim_that_was_never_started_is_shown_to_people(trial: Make) -> None:
-    """A5 with rivals: claimed but never started"""
-    here = trial(mode="shared")
+    """A5 with rivals: claimed but never started. People are told when the claim has run out, on the minute: a rival
+    that it was written over would have put its name back by then."""
+    here = trial(mode="shared", claim={"lease": "5s"})
     card = dies_at(here, "A5", exclusive=False)
     other = here.up()
-    here.wait_final([card], 30)
+    here.wait_final([card], 90)
     shown = here.card(card)
     assert shown["Status"] == "Failed"
     assert "claimed but never started" in shown["LastError"]

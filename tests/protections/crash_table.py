@@ -6,13 +6,6 @@ WORKERS = "tests/crash/test_workers.py::test_"
 
 TABLE = [
     (
-        "Crash: the fence on a card's row",
-        "store/claims.py",
-        "        wanted = update(CardRow).where(*_is(hold.board, hold.card_id), col(CardRow.fence) == hold.fence)\n",
-        "        wanted = update(CardRow).where(*_is(hold.board, hold.card_id))\n",
-        f"{SUSPENDED}a_suspended_process_that_wakes_up_changes_nothing[A3]",
-    ),
-    (
         "Crash: a write that waited too long is not sent",
         "sources/notion/client.py",
         "        if send_by is not None and self._clock.boot_seconds() > send_by:\n",

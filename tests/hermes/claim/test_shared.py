@@ -379,7 +379,7 @@ def test_B8_a_query_that_lags_behind_a_claim_we_lost_stops_nothing(team, ours, t
     def ours_first(card, values, **how):
         monkeypatch.undo()
         ours.poll()
-        team.fault(kind="query", stale=[card_id])  # as it stands now: claimed by us
+        team.fault(kind="query", stale=[card_id], times=-1)  # as it stands now: claimed by us
         return original(card, values, **how)
 
     monkeypatch.setattr(theirs.board, "write", ours_first)
