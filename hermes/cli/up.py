@@ -53,34 +53,37 @@ def up(
 def signals() -> Iterator[threading.Event]:
     """An event that SIGTERM and SIGINT set; the second of them ends the process there and then.
 
-    A handler runs between two steps of the main thread, which may just be inside the event and hold its lock: setting
-    it there would wait for itself for ever. So the handler writes a byte, and a thread that reads it sets the event.
+    A handler in Python runs when the main thread comes to it, and one that has just decided to wait at a lock does not
+    before it gets that lock: such a signal would be lost. So what the interpreter writes at the signal itself is read
+    by a thread of its own.
     """
     stop = threading.Event()
     readable, writable = os.pipe()
-    received: list[int] = []
+    os.set_blocking(writable, False)
 
-    def receive(number: int, _frame: FrameType | None) -> None:
-        received.append(number)
-        if len(received) > 1:
-            os._exit(128 + number)
-        os.write(writable, b"!")
-
-    def pass_on() -> None:
-        if os.read(readable, 1) == b"!":
+    def listen() -> None:
+        while received := os.read(readable, 16):  # one byte a signal, its number
+            if stop.is_set() or len(received) > 1:
+                os._exit(128 + received[-1])
             stop.set()
 
-    listener = threading.Thread(target=pass_on, name="hermes-signals", daemon=True)
+    listener = threading.Thread(target=listen, name="hermes-signals", daemon=True)
     listener.start()
-    before = {number: signal.signal(number, receive) for number in (signal.SIGTERM, signal.SIGINT)}
+    wakeup_before = signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
+    before = {number: signal.signal(number, _noticed) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield stop
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        os.close(writable)  # the listener, if it still waits, reads the end
+        signal.set_wakeup_fd(wakeup_before)
+        os.close(writable)  # the listener reads the end
         listener.join()
         os.close(readable)
+
+
+def _noticed(_number: int, _frame: FrameType | None) -> None:
+    """A handler there must be, or the signal does what it does by default."""
 
 
 def _greet(app: App, process: Process) -> None:

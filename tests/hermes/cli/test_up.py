@@ -146,3 +146,18 @@ def test_the_board_of_a_connection_is_the_one_that_up_serves(place, start) -> No
     assert place.on_board(lambda _app, board: [card.title for card in board.open_cards()]) == ["made before"]
     process.send_signal(signal.SIGTERM)
     assert process.wait(PATIENCE) == 0
+
+
+UNNOTICED = """
+import os, signal
+from hermes.cli.up import signals
+with signals() as stop:
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])  # another thread of the process gets it
+    os.kill(os.getpid(), signal.SIGTERM)
+    raise SystemExit(0 if stop.wait(20) else 1)
+"""
+
+
+def test_a_signal_that_does_not_interrupt_the_waiting_main_thread_still_stops_it() -> None:
+    """It may come just before the main thread begins to wait."""
+    assert subprocess.run([sys.executable, "-c", UNNOTICED], timeout=60).returncode == 0
