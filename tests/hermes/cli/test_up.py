@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sqlite3
 import subprocess
+import sys
 import sysconfig
 from collections.abc import Callable, Iterator
 from contextlib import closing
