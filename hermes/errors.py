@@ -2,6 +2,9 @@
 
 HermesError
   ConfigError                 fix the file; never retried
+  WaitTimedOut                no event came in time (also a TimeoutError)
+  EventIdReused               this event id was fired before, with another payload
+  TooManyKept                 events of this pair are kept already, as many as may be
   StoreError                  the database cannot be used as it is; says what to do
     StoreUnavailable          locked, full, unreachable for now: the same transaction may be tried again
       StoreDamaged            a broken page: nothing is claimed or begun until a person has restored it
@@ -32,6 +35,18 @@ class ConfigError(HermesError):
         super().__init__(f"{where}: {message}" if where else message)
         self.message = message
         self.where = where
+
+
+class WaitTimedOut(HermesError, TimeoutError):
+    """No event came while a durable function waited for it."""
+
+
+class EventIdReused(HermesError):
+    """An event id stands for one event; this one carried another payload before. Nothing was changed."""
+
+
+class TooManyKept(HermesError):
+    """Nobody takes the events of this pair, and as many as may be are kept already. Nothing was changed."""
 
 
 class StoreError(HermesError):

@@ -8,7 +8,8 @@ from sqlalchemy import bindparam, update
 
 from hermes.model.run import RunError, RunState
 from hermes.model.step import StepState
-from store.holding import in_state, step_in_state
+from store.events import wake
+from store.holding import step_in_state
 from store.prepared import Prepared
 from store.run_values import error_values
 from store.tables.runs import RUNS, STEPS
@@ -33,12 +34,7 @@ _SETTLE = Prepared(
     )
     .returning(STEPS.c.run_id, STEPS.c.seq)
 )
-_WAKE = (
-    update(RUNS)
-    .where(RUNS.c.id == bindparam("b_run"), in_state(RunState.waiting))
-    .values(due_at=bindparam("b_now"), changed_at=bindparam("b_now"))
-)
-_FAILED_STEP = update(RUNS).where(RUNS.c.id == bindparam("b_run")).values(failed_step=bindparam("b_seq"))
+FAILED_STEP = update(RUNS).where(RUNS.c.id == bindparam("b_run")).values(failed_step=bindparam("b_seq"))
 
 
 def child_ending(
@@ -78,7 +74,6 @@ def settle(
     )
     for parent_id, seq in awaiting:
         if step_state is StepState.failed:
-            execute(_FAILED_STEP, {"b_run": parent_id, "b_seq": seq})
-        execute(_WAKE, {"b_run": parent_id, "b_now": uow.now})
+            execute(FAILED_STEP, {"b_run": parent_id, "b_seq": seq})
         note(uow, parent_id, "child ended", seq, run_id=run_id, state=state.value)
-        uow.wakes()
+        wake(uow, parent_id)

@@ -229,6 +229,7 @@ class LeaseStatements:
             note(uow, row.id, "take-over", owner=row.owner, fence=row.fence, crashes=row.crashes + 1)
             if poison:
                 note(uow, row.id, RunState.parked.value, reason=reason)
+                uow.waits.clear(row.id)
                 settle(uow, row.id, RunState.parked, reason=reason)
                 if row.place_group is not None:
                     uow.places.release_place(row.id)

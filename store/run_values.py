@@ -60,6 +60,9 @@ def run_of(row: Row[Any]) -> Run:
         hold_on_redelivery=row.hold_on_redelivery,
         duplicates=row.duplicates,
         changed_at=row.changed_at,
+        namespace=row.namespace,
+        base_seq=row.base_seq,
+        continued=row.continued,
     )
 
 

@@ -189,6 +189,7 @@ class RunStatements:
                 "condition_version": new.condition_version,
                 "object_id": new.object_id,
                 "parent_run_id": new.parent_run_id,
+                "namespace": new.namespace,
             },
         )
         if not created:
@@ -269,6 +270,7 @@ class RunStatements:
         if self._uow.connection.execute(_PARK, about).rowcount != 1:
             return False
         timeline.note(self._uow, run_id, RunState.parked.value, reason=reason)
+        self._uow.waits.clear(run_id)
         return True
 
     def cancel(self, run_id: str, reason: str) -> bool:
@@ -277,6 +279,7 @@ class RunStatements:
         row = uow.connection.execute(_CANCEL, about).one_or_none()
         if row is not None:
             timeline.note(uow, run_id, RunState.cancelled.value, reason=reason)
+            uow.waits.clear(run_id)
             settle(uow, run_id, RunState.cancelled, reason=reason)
             if row.place_group is not None:
                 uow.places.release_place(run_id)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -11,8 +13,8 @@ from hermes.crash_points import CrashPoint, reach
 from hermes.errors import LeaseLost, StoreError
 from hermes.model.run import EffectClass, Lease, NewRun, RunError, RunState
 from hermes.model.step import Step, StepKind, StepState
-from hermes.ports.runs import NOTHING, Pending
-from store.child_endings import child_ending
+from hermes.ports.runs import NOTHING, NewStep, Pending
+from store.child_endings import FAILED_STEP, child_ending
 from store.holding import HELD, held_by, lost_or_cancelled, step_in_state
 from store.inserting import InsertIgnoring
 from store.prepared import Prepared
@@ -56,7 +58,7 @@ _FINISH = Prepared(
     .where(
         _THIS,
         STEPS.c.attempts == bindparam("b_attempt"),
-        step_in_state(StepState.started, StepState.unknown),
+        step_in_state(StepState.started, StepState.unknown, StepState.lost),
     )
     .values(
         state=bindparam("b_state"),
@@ -98,7 +100,12 @@ _AFRESH_CHILD = (
     .values(state=StepState.waiting.value, finished_at=None)
     .returning(STEPS.c.seq, STEPS.c.awaits_run_id)
 )
-_ENDED = select(RUNS).where(RUNS.c.id == bindparam("b_run"), RUNS.c.finished_at.is_not(None))
+_RUN = select(RUNS).where(RUNS.c.id == bindparam("b_run"))
+_LOSE = (
+    update(STEPS)
+    .where(_THIS, step_in_state(StepState.started, StepState.unknown, StepState.retry))
+    .values(state=StepState.lost.value, due_at=None)
+)
 _add_step = InsertIgnoring(STEPS, "run_id", "seq")
 _add_receipt = InsertIgnoring(RECEIPTS, "run_id", "seq", "attempt")
 
@@ -110,36 +117,88 @@ def steps_of(uow: UnitOfWork, run_ids: list[str]) -> dict[str, list[Step]]:
     return found
 
 
-def record_pending(uow: UnitOfWork, run_id: str, pending: Pending) -> dict[int, datetime]:
-    """Add recorded values and new delays, and mark delays that have passed; returns when the new delays are due. The
-    caller's own conditional update stands guard: when the run is not held the whole transaction is given up."""
-    armed: dict[int, datetime] = {}
-    for new in pending.new:
-        due_at = uow.now + new.wait if new.wait is not None else None
-        over = new.kind is not StepKind.delay
-        added = _add_step.into(
-            uow,
-            {
-                "run_id": run_id,
-                "seq": new.seq,
-                "kind": new.kind.value,
-                "name": new.name,
-                "state": (StepState.done if over else StepState.waiting).value,
-                "result": new.result_json,
-                "due_at": due_at,
-                "started_at": uow.now,
-                "finished_at": uow.now if over else None,
-            },
-        )
-        if due_at is not None:
-            if not added:  # the transaction is being tried again
-                due_at = uow.row(_STANDS, {"b_run": run_id, "b_seq": new.seq}).due_at
-            else:
-                note(uow, run_id, "delay", new.seq, until=due_at.isoformat())
-            armed[new.seq] = due_at
+def record_pending(uow: UnitOfWork, run_id: str, pending: Pending) -> dict[int, Step]:
+    """Add the new steps, start children, mark delays that have passed and commands that have lost; returns the new
+    steps. The caller's own conditional update stands guard: when the run is not held the transaction is given up."""
+    recorded = {new.seq: _record(uow, run_id, new) for new in pending.new}
     for seq in pending.passed:
         _PASSED.change(uow.connection, {"b_run": run_id, "b_seq": seq, "b_now": uow.now})
-    return armed
+    lose(uow, run_id, pending.lost)
+    return recorded
+
+
+def _record(uow: UnitOfWork, run_id: str, new: NewStep) -> Step:
+    step = Step(
+        run_id,
+        new.seq,
+        new.kind,
+        new.name,
+        StepState.done if new.over else StepState.waiting,
+        args_json=new.args_json,
+        result_json=new.result_json,
+        due_at=uow.now + new.wait if new.wait is not None else None,
+    )
+    if new.child is not None:
+        step = _start(uow, step, new.child)
+    if add_step(uow, step):
+        _tell(uow, step)
+        if step.state is StepState.failed and step.awaits_run_id is not None:
+            uow.connection.execute(FAILED_STEP, {"b_run": run_id, "b_seq": step.seq})
+        return step
+    stands = uow.row(_STANDS, {"b_run": run_id, "b_seq": new.seq})  # the transaction is being tried again
+    return replace(step, state=StepState(stands.state), due_at=stands.due_at)
+
+
+def add_step(uow: UnitOfWork, step: Step) -> bool:
+    """False when it is there already."""
+    return _add_step.into(
+        uow,
+        {
+            "run_id": step.run_id,
+            "seq": step.seq,
+            "kind": step.kind.value,
+            "name": step.name,
+            "state": step.state.value,
+            "args": step.args_json,
+            "result": step.result_json,
+            "due_at": step.due_at,
+            **error_values(step.error),
+            "started_at": uow.now,
+            "finished_at": uow.now if step.state in (StepState.done, StepState.failed) else None,
+            "awaits_run_id": step.awaits_run_id,
+        },
+    )
+
+
+def _tell(uow: UnitOfWork, step: Step) -> None:
+    if step.kind is StepKind.delay and step.due_at is not None:
+        note(uow, step.run_id, "delay", step.seq, until=step.due_at.isoformat())
+    elif step.kind is StepKind.child:
+        note(uow, step.run_id, "child", step.seq, name=step.name, run_id=step.awaits_run_id, key=step.args_json)
+    elif step.kind is StepKind.race:
+        note(uow, step.run_id, "race", step.seq, winner=int(step.result_json or 0))
+
+
+def _start(uow: UnitOfWork, step: Step, child: NewRun) -> Step:
+    """Start or join the run of a key. One that is over already is known at once."""
+    run_id, created = uow.runs.enqueue(child)
+    joined = None if created else uow.connection.execute(_RUN, {"b_run": run_id}).one()
+    if joined is not None and joined.function != child.function:
+        error = RunError(
+            "KeyTaken", f"key {child.key!r} is that of a run of {joined.function}, not of {child.function}"
+        )
+        return replace(step, state=StepState.failed, error=error)
+    state, result, error_ = StepState.waiting, None, None
+    if joined is not None and joined.finished_at is not None:
+        why = joined.reason or joined.cancel_reason
+        state, result, error_ = child_ending(RunState(joined.state), joined.result, error_of(joined), why)
+    return replace(step, state=state, result_json=result, error=error_, awaits_run_id=run_id)
+
+
+def lose(uow: UnitOfWork, run_id: str, commands: Collection[int]) -> None:
+    """These have lost their race: nobody tries them again."""
+    for seq in commands:
+        uow.connection.execute(_LOSE, {"b_run": run_id, "b_seq": seq})
 
 
 def grant_afresh(uow: UnitOfWork, run_id: str) -> int | None:
@@ -168,10 +227,10 @@ class StepStatements:
         args_json: str,
         attempt: int,
         pending: Pending = NOTHING,
-    ) -> dict[int, datetime]:
+    ) -> dict[int, Step]:
         uow = self._uow
-        self._hold(lease)
-        armed = record_pending(uow, lease.run_id, pending)
+        recorded = record_pending(uow, lease.run_id, pending)
+        self.hold(lease)
         about = {"b_run": lease.run_id, "b_seq": seq, "b_attempt": attempt, "b_fence": lease.fence}
         if attempt == 1:
             begun = _add_step.into(
@@ -196,7 +255,7 @@ class StepStatements:
             note(uow, lease.run_id, "attempt", seq, attempt=attempt, name=name)
         elif uow.row(_BEGUN, about) is None:
             raise StoreError(f"step {seq} of run {lease.run_id} cannot begin attempt {attempt}: it stands elsewhere")
-        return armed
+        return recorded
 
     def record_result(self, lease: Lease, seq: int, attempt: int, result_json: str, *, source: str = "attempt") -> None:
         self._progress(lease)
@@ -216,54 +275,21 @@ class StepStatements:
         shown = f"{error.short_kind}: {error.message}"
         self._uow.endings.sleep(lease, due_at, f"step {seq}, attempt {attempt}: {shown}")
         self._finish(lease, seq, attempt, state, error=error, due_at=due_at)
+        self._tell_retry(lease, seq, attempt, error, due_at, state)
+
+    def _tell_retry(
+        self, lease: Lease, seq: int, attempt: int, error: RunError, due_at: datetime, state: StepState
+    ) -> None:
+        shown = f"{error.short_kind}: {error.message}"
         what = "failure" if state is StepState.retry else "outcome unknown"
         note(self._uow, lease.run_id, what, seq, attempt=attempt, error=shown, due_at=due_at.isoformat())
 
-    def start_child(self, lease: Lease, seq: int, name: str, child: NewRun, *, pending: Pending = NOTHING) -> Step:
-        uow = self._uow
-        self._hold(lease)
-        record_pending(uow, lease.run_id, pending)
-        run_id, created = uow.runs.enqueue(child)
-        state, result, error = StepState.waiting, None, None
-        ended = None if created else uow.connection.execute(_ENDED, {"b_run": run_id}).one_or_none()
-        if ended is not None:
-            state, result, error = child_ending(
-                RunState(ended.state), ended.result, error_of(ended), ended.reason or ended.cancel_reason
-            )
-        step = Step(
-            run_id=lease.run_id,
-            seq=seq,
-            kind=StepKind.child,
-            name=name,
-            state=state,
-            args_json=child.key,
-            result_json=result,
-            error=error,
-            awaits_run_id=run_id,
-        )
-        _add_step.into(
-            uow,
-            {
-                "run_id": step.run_id,
-                "seq": step.seq,
-                "kind": step.kind.value,
-                "name": step.name,
-                "state": step.state.value,
-                "fence": lease.fence,
-                "args": step.args_json,
-                "result": step.result_json,
-                **error_values(step.error),
-                "started_at": uow.now,
-                "finished_at": uow.now if state in (StepState.done, StepState.failed) else None,
-                "awaits_run_id": run_id,
-            },
-        )
-        note(uow, lease.run_id, "child", seq, run_id=run_id, key=child.key, joined=None if created else True)
-        if state is StepState.failed:
-            self._progress(lease, failed_step=seq)
-        elif state is StepState.waiting:
-            uow.endings.sleep(lease, None, f"step {seq} waits for {name}, run {run_id}")
-        return step
+    def postpone(
+        self, lease: Lease, seq: int, attempt: int, error: RunError, due_at: datetime, *, state: StepState
+    ) -> None:
+        self._progress(lease)
+        self._finish(lease, seq, attempt, state, error=error, due_at=due_at)
+        self._tell_retry(lease, seq, attempt, error, due_at, state)
 
     def add_receipt(self, run_id: str, seq: int, attempt: int, name: str, result_json: str) -> None:
         added = _add_receipt.into(
@@ -284,7 +310,7 @@ class StepStatements:
         found = self._uow.row(_RECEIPT, {"b_run": run_id, "b_seq": seq})
         return None if found is None else str(found.result)
 
-    def _hold(self, lease: Lease) -> None:
+    def hold(self, lease: Lease) -> None:
         if not self._uow.changes_one(_TOUCH, held_by(lease)):
             raise lost_or_cancelled(self._uow, lease)
 

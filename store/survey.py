@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, Row, Table, and_, func, or_, select
+from sqlalchemy import ColumnElement, Row, Table, and_, func, or_, select, tuple_
 
-from hermes.model.claim import BoardState, ClaimRecord, ClaimState
-from hermes.model.run import FINAL, Run, RunState
-from hermes.ports.survey import BoardWrite, Pause, StuckCard, WorkLeft
+from hermes.model.claim import OPEN_STATES, BoardState, ClaimRecord, ClaimState
+from hermes.model.run import FINAL, Run, RunKind, RunState
+from hermes.model.step import StepKind, StepState
+from hermes.ports.survey import (
+    OVERDUE_LEASES,
+    BoardWrite,
+    Pause,
+    Receipt,
+    RunFilter,
+    StuckCard,
+    WaitFor,
+    WorkLeft,
+)
 from store.run_values import run_of
 from store.tables.claims import BoardLogRow, BoardRow, CardRow
+from store.tables.events import WAITS
 from store.tables.limits import LIMITS
-from store.tables.runs import RUNS, STEPS
+from store.tables.runs import RECEIPTS, RUNS, STEPS
 
 if TYPE_CHECKING:
     from store.unit_of_work import UnitOfWork
@@ -26,6 +37,8 @@ BOARD_LOG: Table = BoardLogRow.__table__  # type: ignore[attr-defined]
 _UNDER_WAY = (ClaimState.claiming.value, ClaimState.settling.value, ClaimState.backoff.value)
 _FINAL = tuple(state.value for state in FINAL)
 _OPEN = (RunState.ready.value, RunState.waiting.value)
+_IS_OPEN = RUNS.c.state.in_(_OPEN)
+_WAITS_STILL = (StepState.waiting.value, StepState.retry.value, StepState.unknown.value)
 
 
 class SurveyStatements:
@@ -49,6 +62,83 @@ class SurveyStatements:
             if found:
                 return found
         return []
+
+    def runs(self, wanted: RunFilter, limit: int, *, oldest: bool = False, after: Run | None = None) -> list[Run]:
+        order = tuple_(RUNS.c.created_at, RUNS.c.id)
+        query = select(RUNS).where(*self._chosen(wanted)).limit(limit)
+        if after is not None:
+            last = tuple_(after.created_at, after.id)
+            query = query.where(order > last if oldest else order < last)
+        columns = (RUNS.c.created_at, RUNS.c.id)
+        query = query.order_by(*(column if oldest else column.desc() for column in columns))
+        return [run_of(row) for row in self._connection.execute(query)]
+
+    def _chosen(self, wanted: RunFilter) -> list[ColumnElement[bool]]:
+        conditions: list[ColumnElement[bool]] = []
+        if wanted.states:
+            conditions.append(RUNS.c.state.in_([state.value for state in wanted.states]))
+        if wanted.kinds:
+            conditions.append(RUNS.c.kind.in_([kind.value for kind in wanted.kinds]))
+        named = ((RUNS.c.poll_id, wanted.poll_id), (RUNS.c.object_id, wanted.object_id))
+        for column, value in (*named, (RUNS.c.function, wanted.function)):
+            if value is not None:
+                conditions.append(column == value)
+        if wanted.error is not None:
+            texts = (RUNS.c.error_kind, RUNS.c.error_message, RUNS.c.reason)
+            conditions.append(or_(*(text.icontains(wanted.error, autoescape=True) for text in texts)))
+        if wanted.changed_since is not None:
+            conditions.append(RUNS.c.changed_at >= wanted.changed_since)
+        if wanted.changed_before is not None:
+            conditions.append(RUNS.c.changed_at < wanted.changed_before)
+        if wanted.stuck_lease is not None:
+            conditions.append(self._stuck(wanted.stuck_lease))
+        if wanted.unknown_to is not None:
+            conditions += [_IS_OPEN, RUNS.c.due_at <= self._now, RUNS.c.function.not_in(sorted(wanted.unknown_to))]
+        return conditions
+
+    def _stuck(self, lease: timedelta) -> ColumnElement[bool]:
+        overdue = self._now - OVERDUE_LEASES * lease
+        lost = and_(RUNS.c.state == RunState.running.value, RUNS.c.lease_until < self._now - lease)
+        late = and_(_IS_OPEN, RUNS.c.held.is_(False), RUNS.c.due_at < overdue)
+        asleep = and_(RUNS.c.state == RunState.waiting.value, RUNS.c.held.is_(False), RUNS.c.due_at.is_(None))
+        awaited = select(WAITS.c.id).where(WAITS.c.run_id == RUNS.c.id).exists()
+        child = RUNS.alias()
+        child_lives = (
+            select(STEPS.c.seq)
+            .join(child, child.c.id == STEPS.c.awaits_run_id)
+            .where(
+                STEPS.c.run_id == RUNS.c.id,
+                STEPS.c.state == StepState.waiting.value,
+                child.c.state.not_in(_FINAL),
+            )
+            .correlate(RUNS)
+            .exists()
+        )
+        claimed = select(CARDS.c.card_id).where(CARDS.c.run_id == RUNS.c.id, CARDS.c.state.in_(OPEN_STATES)).exists()
+        held = and_(_IS_OPEN, RUNS.c.held.is_(True), RUNS.c.changed_at < overdue, ~claimed)
+        return or_(lost, late, and_(asleep, ~awaited, ~child_lives), held)
+
+    def runs_by_state(self) -> Mapping[RunState, int]:
+        query = select(RUNS.c.state, func.count().label("runs")).where(RUNS.c.kind != RunKind.effect.value)
+        return {RunState(row.state): row.runs for row in self._connection.execute(query.group_by(RUNS.c.state))}
+
+    def waits_of(self, run_ids: Sequence[str]) -> Mapping[str, Sequence[WaitFor]]:
+        found: dict[str, list[WaitFor]] = {}
+        for start in range(0, len(run_ids), 500):
+            some = run_ids[start : start + 500]
+            for row in self._connection.execute(select(WAITS).where(WAITS.c.run_id.in_(some)).order_by(WAITS.c.id)):
+                wait = WaitFor(row.seq, "event", row.name, row.instance_id, row.since, row.until)
+                found.setdefault(row.run_id, []).append(wait)
+            query = select(STEPS).where(STEPS.c.run_id.in_(some), STEPS.c.state.in_(_WAITS_STILL))
+            for row in self._connection.execute(query.order_by(STEPS.c.run_id, STEPS.c.seq)):
+                if row.kind != StepKind.event:  # one without an open wait is not awaited now
+                    found.setdefault(row.run_id, []).append(_wait_of(row))
+        return found
+
+    def receipts(self, run_id: str) -> Sequence[Receipt]:
+        query = select(RECEIPTS).where(RECEIPTS.c.run_id == run_id).order_by(RECEIPTS.c.seq, RECEIPTS.c.attempt)
+        rows = self._connection.execute(query)
+        return [Receipt(row.seq, row.attempt, row.name, row.result, row.received_at) for row in rows]
 
     def find_cards(self, text: str, limit: int = 20) -> Sequence[ClaimRecord]:
         for way in (CARDS.c.card_id == text, *_titled(text)):
@@ -164,6 +254,11 @@ def _titled(text: str) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
     """The whole title, then part of it; whatever the case."""
     title = func.lower(CARDS.c.title)
     return title == text.lower(), title.contains(text.lower(), autoescape=True)
+
+
+def _wait_of(row: Row[Any]) -> WaitFor:
+    what = {StepKind.delay: "delay", StepKind.child: "run"}.get(StepKind(row.kind), "attempt")
+    return WaitFor(row.seq, what, row.name, row.awaits_run_id, row.started_at, row.due_at)
 
 
 def _record(row: Row[Any]) -> ClaimRecord:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from sqlalchemy import bindparam, insert, select
+from sqlalchemy import bindparam, delete, func, insert, select
 
 from hermes.model.json import JSON
 from hermes.model.run import TimelineEntry
@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from store.unit_of_work import UnitOfWork
 
 _ADD = Prepared(insert(TIMELINE).inline(), "run_id", "at", "what", "step", "detail")
+_FORGET = delete(TIMELINE).where(
+    TIMELINE.c.run_id == bindparam("b_run"),
+    TIMELINE.c.id
+    < select(func.max(TIMELINE.c.id))
+    .where(TIMELINE.c.run_id == bindparam("b_run"), TIMELINE.c.what == bindparam("b_what"))
+    .scalar_subquery(),
+)
 _OF_RUN = select(TIMELINE).where(TIMELINE.c.run_id == bindparam("b_run")).order_by(TIMELINE.c.id)
 
 
@@ -31,6 +38,11 @@ def note(uow: UnitOfWork, run_id: str, what: str, step: int | None = None, /, **
             "detail": json.dumps(kept, ensure_ascii=False) if kept else None,
         },
     )
+
+
+def forget_before_last(uow: UnitOfWork, run_id: str, what: str) -> None:
+    """Entries before the newest `what`, where there is one: of a run that goes on for ever two histories are kept."""
+    uow.connection.execute(_FORGET, {"b_run": run_id, "b_what": what})
 
 
 def entries(uow: UnitOfWork, run_id: str) -> list[TimelineEntry]:

@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 
 from store.claims import ClaimStatements
 from store.endings import EndingStatements
+from store.events import EventStatements
 from store.installation import InstallationStatements
 from store.leases import LeaseStatements
 from store.limits import LimitRows
@@ -21,6 +22,7 @@ from store.prepared import Prepared
 from store.runs import RunStatements
 from store.steps import StepStatements
 from store.survey import SurveyStatements
+from store.waits import WaitStatements
 
 
 class UnitOfWork:
@@ -103,6 +105,14 @@ class UnitOfWork:
     @cached_property
     def endings(self) -> EndingStatements:
         return EndingStatements(self)
+
+    @cached_property
+    def events(self) -> EventStatements:
+        return EventStatements(self)
+
+    @cached_property
+    def waits(self) -> WaitStatements:
+        return WaitStatements(self)
 
     @cached_property
     def polls(self) -> PollStatements:

@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 
 from hermes.clock import SystemClock
 from hermes.durable.codec import Codec
-from hermes.durable.context import driving
+from hermes.durable.context import driving, only_in_a_function
+from hermes.durable.outside import Nothing
 
 _NOW = Codec(datetime, "now()")
 _UUID = Codec(uuids.UUID, "uuid()")
@@ -20,11 +21,10 @@ def delay(length: timedelta) -> Awaitable[None]:
     """A handle that is due `length` after it is called, however often and whenever it is awaited. The run hibernates:
     it holds no thread, slot, lease or place meanwhile. Outside a run there is nothing to wait for."""
     delivery = driving.get()
-    return _no_wait() if delivery is None else delivery.delay(length)
-
-
-async def _no_wait() -> None:
-    return None
+    if delivery is None:
+        only_in_a_function("delay")
+        return Nothing()
+    return delivery.delay(length)
 
 
 def now() -> datetime:
@@ -52,3 +52,15 @@ def random() -> float:
         return chance.random()  # noqa: S311
     found: float = delivery.value("random", _RANDOM, chance.random)
     return found
+
+
+def patched(name: str) -> bool:
+    """Whether this run may take the new way of code that changed under sleeping runs:
+
+        if patched("ask twice"):
+            await ask_twice()
+
+    Yes for runs that come here for the first time, and from then on; no, at every replay, for one that had gone on
+    from here before. Once no old run is left, the call and the old way may be removed. Outside a run: yes."""
+    delivery = driving.get()
+    return True if delivery is None else delivery.patched(name)

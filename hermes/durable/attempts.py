@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
@@ -56,30 +57,40 @@ class Attempts:
         late: Callable[[Any], None],
     ) -> AttemptOutcome:
         """Call and wait. `late` is given a result that comes after the time was up."""
-        ticket = _Ticket(lambda value: self._threads.run(lambda: late(value)))
-        task: Future[None] | None = None
+        attempt = self.begin(call, args, kwargs, info, timeout, late)
+        return attempt.wait(timeout) or attempt.give_up()
+
+    def begin(
+        self,
+        call: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        info: StepInfo,
+        timeout: timedelta,
+        late: Callable[[Any], None],
+        done: Callable[[], None] | None = None,
+    ) -> Attempt:
+        """Call and go on. `done` is called, by another thread, when there is an outcome."""
+        attempt = Attempt(timeout, lambda value: self._threads.run(lambda: late(value)), done)
         if inspect.iscoroutinefunction(call):
-            task = asyncio.run_coroutine_threadsafe(_on_loop(ticket, call, args, kwargs, info), self._running_loop())
+            attempt.task = asyncio.run_coroutine_threadsafe(
+                _on_loop(attempt, call, args, kwargs, info), self._running_loop()
+            )
         else:
-            self._threads.run(lambda: self._in_thread(ticket, call, args, kwargs, info))
-        outcome = ticket.wait(timeout)
-        if outcome is not None:
-            return outcome
-        if task is not None:
-            task.cancel()
-        return TimedOut(timeout)
+            self._threads.run(lambda: self._in_thread(attempt, call, args, kwargs, info))
+        return attempt
 
     def _in_thread(
-        self, ticket: _Ticket, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], info: StepInfo
+        self, attempt: Attempt, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], info: StepInfo
     ) -> None:
         token = step_info.set(info)
         try:
             value = call(*args, **kwargs)
             if inspect.isawaitable(value):  # a plain function that hands out a coroutine
                 value = asyncio.run_coroutine_threadsafe(_awaited(value, info), self._running_loop()).result()
-            ticket.finish(Returned(value))
+            attempt.finish(Returned(value))
         except BaseException as exc:  # noqa: BLE001 - whatever it is, the run's slot must hear of it
-            ticket.finish(Raised(exc))
+            attempt.finish(Raised(exc))
         finally:
             step_info.reset(token)
 
@@ -102,42 +113,83 @@ class Attempts:
             thread.join(timeout=1)  # not longer: a blocking command may hold it for ever
 
 
-class _Ticket:
-    """Where the one who waits and the one who works meet once."""
+class Attempt:
+    """Under way: where the one who waits and the one who works meet once."""
 
-    def __init__(self, late: Callable[[Any], None]) -> None:
+    def __init__(self, timeout: timedelta, late: Callable[[Any], None], done: Callable[[], None] | None = None) -> None:
+        self.timeout = timeout
+        self.task: Future[None] | None = None
+        """Of an async command."""
+        self._ends = time.monotonic() + timeout.total_seconds()
         self._late = late
+        self._call_when_done = done
         self._done = threading.Lock()
         """Open once there is an outcome. A bare lock: an Event costs a multiple, at every attempt."""
         self._done.acquire()
         self._mutex = threading.Lock()
         self._outcome: AttemptOutcome | None = None
-        self._given_up = False
+        self._left = False
+
+    @property
+    def outcome(self) -> AttemptOutcome | None:
+        return self._outcome
 
     def finish(self, outcome: AttemptOutcome) -> None:
         with self._mutex:
             first, self._outcome = self._outcome is None, outcome
-            given_up = self._given_up
+            left = self._left
         if first:
             self._done.release()
-        if given_up and isinstance(outcome, Returned):
+            if self._call_when_done is not None:
+                self._call_when_done()
+        if left and isinstance(outcome, Returned):
             self._late(outcome.value)
 
     def wait(self, timeout: timedelta) -> AttemptOutcome | None:
-        self._done.acquire(timeout=min(timeout.total_seconds(), threading.TIMEOUT_MAX))
+        if self._done.acquire(timeout=min(timeout.total_seconds(), threading.TIMEOUT_MAX)):
+            self._done.release()
+        return self._outcome
+
+    def give_up(self) -> AttemptOutcome:
+        """Its time is over, unless the outcome comes just now."""
+        outcome = self._leave()
+        if outcome is not None:
+            return outcome
+        if self.task is not None:
+            self.task.cancel()
+        return TimedOut(self.timeout)
+
+    def remaining(self) -> timedelta:
+        """Of its time, by a clock that nobody sets: what works in a thread or on the loop does not know of another."""
+        return timedelta(seconds=self._ends - time.monotonic())
+
+    def leave(self) -> None:
+        """Nobody waits for it any more. It may go on until its time is over; a result is given to `late`."""
+        outcome = self._leave()
+        if isinstance(outcome, Returned):
+            self._late(outcome.value)
+        if outcome is not None or self.task is None:
+            return
+        task = self.task
+        timer = threading.Timer(max(self.remaining().total_seconds(), 0), task.cancel)
+        timer.daemon = True
+        task.add_done_callback(lambda _: timer.cancel())
+        timer.start()
+
+    def _leave(self) -> AttemptOutcome | None:
         with self._mutex:
-            self._given_up = self._outcome is None
+            self._left = self._outcome is None
             return self._outcome
 
 
 async def _on_loop(
-    ticket: _Ticket, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], info: StepInfo
+    attempt: Attempt, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], info: StepInfo
 ) -> None:
     step_info.set(info)
     try:
-        ticket.finish(Returned(await call(*args, **kwargs)))
+        attempt.finish(Returned(await call(*args, **kwargs)))
     except BaseException as exc:  # noqa: BLE001 - as in a thread
-        ticket.finish(Raised(exc))
+        attempt.finish(Raised(exc))
 
 
 async def _awaited(value: Any, info: StepInfo) -> Any:

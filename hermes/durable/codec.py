@@ -15,12 +15,13 @@ import typing_extensions
 from pydantic import ConfigDict, PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
-from hermes.durable.endings import Refused, Snooze
+from hermes.durable.endings import ContinueAsNew, Refused, Snooze
 from hermes.durable.failure import NotStorable
 from hermes.model.json import JSON
 
 _CONFIG = ConfigDict(extra="forbid", ser_json_inf_nan="constants", ser_json_bytes="base64", val_json_bytes="base64")
 _GATHERING = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+_ENDINGS = (Refused, Snooze, ContinueAsNew)
 _Adapter: TypeAlias = "TypeAdapter[Any]"
 
 
@@ -110,10 +111,10 @@ def resolved_hints(call: Callable[..., object], name: str) -> dict[str, Any]:
 
 def without_endings(annotation: object) -> object:
     """The annotation of a function's result alone: `str | Refused | Snooze` keeps `str`."""
-    if annotation in (Refused, Snooze):
+    if annotation in _ENDINGS:
         return None
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        kept = tuple(arm for arm in typing.get_args(annotation) if arm not in (Refused, Snooze))
+        kept = tuple(arm for arm in typing.get_args(annotation) if arm not in _ENDINGS)
         return typing.Union[kept] if kept else None  # noqa: UP007 - built from a tuple
     return annotation
 

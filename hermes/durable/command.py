@@ -74,7 +74,7 @@ class Command(Generic[P, R]):
 
     def _stand_in(self) -> StepInfo:
         deadline = SystemClock().now() + self.timeout
-        return StepInfo(f"outside-a-run:{self.name}", "outside-a-run", "outside-a-run", 1, 1, deadline)
+        return StepInfo(f"outside-a-run:{self.name}", "outside-a-run", "outside-a-run", 1, 1, deadline, stand_in=True)
 
     @cached_property
     def _hints(self) -> dict[str, Any]:

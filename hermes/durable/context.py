@@ -24,6 +24,8 @@ class StepInfo:
     """Counts from 1 over the whole life of the run."""
     deadline: datetime
     """When the engine stops waiting for this attempt."""
+    stand_in: bool = False
+    """There is no run: a plain unit test."""
 
 
 driving: ContextVar[Delivery | None] = ContextVar("hermes_driving", default=None)
@@ -38,3 +40,10 @@ def current_step() -> StepInfo:
     if info is None:
         raise LookupError("current_step() is for the body of a command")
     return info
+
+
+def only_in_a_function(what: str) -> None:
+    """Raises RuntimeError in the body of a command: a command is one attempt at one thing, and cannot wait."""
+    info = step_info.get()
+    if info is not None and not info.stand_in:
+        raise RuntimeError(f"{what}() is for durable functions: step {info.seq} of run {info.run_id} is a command")

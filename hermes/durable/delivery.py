@@ -11,10 +11,10 @@ import contextvars
 import ctypes
 import json
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import structlog
 
@@ -23,30 +23,33 @@ from hermes.crash_points import CrashPoint, reach
 from hermes.durable import backoff
 from hermes.durable.attempts import Attempts
 from hermes.durable.codec import Codec
-from hermes.durable.command import Command
 from hermes.durable.command_step import CommandStep
 from hermes.durable.context import driving
-from hermes.durable.endings import Refused, Snooze
-from hermes.durable.failure import ForeignAwait, NeverAwaited, NotStorable, StepRefused, clean, describe, rebuild
-from hermes.durable.handles import ChildHandle, CommandHandle, DelayHandle, Handle
+from hermes.durable.endings import ContinueAsNew, Refused, Snooze
+from hermes.durable.failure import ForeignAwait, NeverAwaited, NotStorable, clean, describe, rebuild
+from hermes.durable.handles import (
+    AllHandle,
+    ChildHandle,
+    CommandHandle,
+    DelayHandle,
+    EventHandle,
+    FireHandle,
+    Handle,
+    RaceHandle,
+)
 from hermes.durable.outcome import Error, Left, Outcome, Value
 from hermes.durable.recorder import Recorder
 from hermes.durable.registry import Runnable
+from hermes.durable.replay import Replay, named
 from hermes.durable.settings import EngineSettings
-from hermes.errors import LeaseLost
-from hermes.model.run import NewRun, RunError, RunState
-from hermes.model.step import LeasedRun, Step, StepKind, StepState
-from hermes.ports.runs import CancelAsked, NewStep, Pending
-
-T = TypeVar("T")
-
-NO_STEP = 0
-"""Number of a step that will never be made; real ones count from 1."""
-
-LONGEST_DELAY = timedelta(days=36_525)
+from hermes.durable.waiting import Waiting
+from hermes.errors import LeaseLost, TooManyKept
+from hermes.model.run import RunError, RunState
+from hermes.model.step import LeasedRun, Step, StepState
+from hermes.ports.runs import CancelAsked
 
 
-class Delivery:
+class Delivery(Replay):
     def __init__(
         self,
         leased: LeasedRun,
@@ -56,13 +59,10 @@ class Delivery:
         clock: Clock,
         settings: EngineSettings,
     ) -> None:
-        self.run = leased.run
+        super().__init__(leased, clock, settings)
         self.runnable = runnable
         self.recorder = recorder
         self.attempts = attempts
-        self.settings = settings
-        self.steps: dict[int, Step] = {step.seq: step for step in leased.steps}
-        self._clock = clock
         self._log = structlog.get_logger("hermes.run").bind(
             run_id=self.run.id,
             claim_id=f"{self.run.id}/{leased.lease.fence}",
@@ -70,15 +70,6 @@ class Delivery:
             poll_id=self.run.poll_id,
             source_object_id=self.run.object_id,
         )
-        # What the database found due is due, even where this machine's clock is behind the one that decided.
-        self._leased_at = leased.lease.until - settings.lease
-        self._seq = 0
-        self._new: list[NewStep] = []
-        self._passed: list[int] = []
-        self._unawaited: dict[int, CommandHandle[Any]] = {}
-        self._refusing: str | None = None
-        """Why no further step may be asked for: the run differs from its record, or is being unwound."""
-        self._refusals = 0
         self._context = contextvars.copy_context()
         self._context.run(driving.set, self)
 
@@ -131,17 +122,27 @@ class Delivery:
                 )
             )
         self._unawaited.pop(awaited.seq, None)
-        if awaited.outcome is None:
-            awaited.outcome = self._settle(awaited)
-        return awaited.outcome
+        return self._outcome(awaited)
+
+    def _outcome(self, handle: Handle[Any]) -> Outcome:
+        if handle.outcome is None:
+            handle.outcome = self._settle(handle)
+        return handle.outcome
 
     def _settle(self, handle: Handle[Any]) -> Outcome:
-        if isinstance(handle, CommandHandle):
-            return CommandStep(self, handle).settle()
-        if isinstance(handle, DelayHandle):
-            return self._settle_delay(handle)
-        assert isinstance(handle, ChildHandle)  # noqa: S101 - there are three kinds of handle
-        return self._settle_child(handle)
+        match handle:
+            case CommandHandle():
+                return CommandStep(self, handle).settle()
+            case DelayHandle():
+                return self._settle_delay(handle)
+            case FireHandle():
+                return self._settle_fire(handle)
+            case RaceHandle():
+                return Value(Waiting(self, handle.members, handle).settle())
+            case AllHandle():
+                return self._settle_all(handle)
+        Waiting(self, [handle]).settle()
+        return self._ended(handle)
 
     def _leave_if_refusing(self) -> None:
         if self._refusing is not None:
@@ -161,59 +162,6 @@ class Delivery:
         # interpreter ends: it is never collected.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(coroutine))
 
-    # -- what the function asks for, in its own thread, between two awaits
-
-    def command(self, command: Command[Any, T], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> CommandHandle[T]:
-        args_json = command.arguments.dump(args, kwargs, self.settings.max_bytes)
-        handle = CommandHandle(self, self._next(StepKind.command, command.name), command, args_json)
-        if handle.seq != NO_STEP:
-            self._unawaited[handle.seq] = handle
-        return handle
-
-    def delay(self, wait: timedelta) -> DelayHandle:
-        if wait > LONGEST_DELAY:
-            raise ValueError(f"a delay of {wait.days:,} days: at most {LONGEST_DELAY.days:,}")
-        seq = self._next(StepKind.delay, "delay")
-        if seq != NO_STEP and seq not in self.steps:
-            self._new.append(NewStep(seq, StepKind.delay, "delay", wait=max(wait, timedelta(0))))
-        return DelayHandle(self, seq, wait)
-
-    def child(self, child: NewRun, result: Codec) -> ChildHandle[Any]:
-        return ChildHandle(self, self._next(StepKind.child, child.function), child, result)
-
-    def value(self, name: str, codec: Codec, make: Callable[[], Any]) -> Any:
-        seq = self._next(StepKind.value, name)
-        if seq == NO_STEP:
-            raise StepRefused(self._refusing)
-        recorded = self.steps.get(seq)
-        if recorded is not None and recorded.result_json is not None:
-            return codec.load(recorded.result_json)
-        text = codec.dump(make(), self.settings.max_bytes)
-        self._new.append(NewStep(seq, StepKind.value, name, result_json=text))
-        return codec.load(text)
-
-    def now(self) -> datetime:
-        return max(self._clock.now(), self._leased_at)
-
-    def _next(self, kind: StepKind, name: str) -> int:
-        if self._refusing is not None:
-            self._refusals += 1
-            if self._refusals > 10:
-                return NO_STEP  # code that catches this and asks again for ever is left at its next await
-            raise StepRefused(self._refusing)
-        self._seq += 1
-        recorded = self.steps.get(self._seq)
-        if recorded is not None and (recorded.kind, recorded.name) != (kind, name):
-            self.differs(self._seq, _named(recorded.kind, recorded.name), _named(kind, name))
-            raise StepRefused(self._refusing)
-        if self._seq > self.settings.max_steps:
-            self._refusing = f"its history has more than {self.settings.max_steps:,} steps"
-            raise StepRefused(self._refusing)
-        return self._seq
-
-    def differs(self, seq: int, recorded: str, now: str) -> None:
-        self._refusing = f"the code changed under this run: step {seq}: recorded {recorded}, now {now}"
-
     # -- delays and children
 
     def _settle_delay(self, handle: DelayHandle) -> Outcome:
@@ -223,7 +171,7 @@ class Delivery:
             pending = self.take_pending()
             self.recorder.write(
                 lambda unit: unit.endings.hibernate(
-                    self.recorder.lease, None, f"step {handle.seq}: delay", awaits=handle.seq, pending=pending
+                    self.recorder.lease, None, f"step {handle.seq}: delay", awaits=[handle.seq], pending=pending
                 )
             )
             reach(CrashPoint.delay_armed)
@@ -232,58 +180,45 @@ class Delivery:
             self._passed.append(handle.seq)
         return Value(None)
 
-    def _settle_child(self, handle: ChildHandle[Any]) -> Outcome:
-        step = self.steps.get(handle.seq)
-        if step is None:
-            pending = self.take_pending()
-            child = replace(handle.child, parent_run_id=self.run.id)
-            step = self.recorder.write(
-                lambda unit: unit.steps.start_child(
-                    self.recorder.lease, handle.seq, handle.name, child, pending=pending
-                )
-            )
-            self.steps[handle.seq] = step
-            if step.state is StepState.waiting:
-                raise Left
-        elif step.args_json != handle.child.key:
-            self.differs(handle.seq, f"{handle.name} under {step.args_json}", f"under {handle.child.key}")
-            self._leave_if_refusing()
-        if step.state is StepState.done and step.result_json is not None:
-            return self.decoded(handle.seq, handle.result, step.result_json)
+    def _settle_all(self, handle: AllHandle) -> Outcome:
+        Waiting(self, handle.members).settle()
+        outcomes = [self._outcome(member) for member in handle.members]
+        failed = next((outcome for outcome in outcomes if isinstance(outcome, Error)), None)
+        return failed or Value(tuple(outcome.value for outcome in outcomes if isinstance(outcome, Value)))
+
+    def _ended(self, handle: Handle[Any]) -> Outcome:
+        """Of a child or a wait that is over."""
+        step = self.steps[handle.seq]
         if step.state is StepState.failed and step.error is not None:
             return Error(rebuild(step.error))
-        if step.state is StepState.parked:
-            why = step.error.message if step.error else "it needs attention"
-            self.park(f"step {handle.seq}: {handle.name}, run {step.awaits_run_id}: {why}")
-        pending = self.take_pending()
-        self.recorder.write(
-            lambda unit: unit.endings.hibernate(
-                self.recorder.lease,
-                None,
-                f"step {handle.seq} waits for {handle.name}, run {step.awaits_run_id}",
-                awaits=handle.seq,
-                pending=pending,
-            )
-        )
-        raise Left
+        if isinstance(handle, EventHandle):
+            try:
+                return Value(handle.payload.load(step.result_json or "null"))
+            except NotStorable as exc:
+                return Error(exc)  # whoever fired it is to blame
+        assert isinstance(handle, ChildHandle)  # noqa: S101 - nothing else ends by another hand
+        return self.decoded(handle.seq, handle.result, step.result_json or "null")
+
+    def _settle_fire(self, handle: FireHandle) -> Outcome:
+        if handle.seq not in self.steps:
+            pending = self.take_pending()
+            event = replace(handle.event, event_id=f"{self.run.id}:{handle.seq}")
+            try:
+                self.recorder.write(
+                    lambda unit: unit.waits.fire(
+                        self.recorder.lease, handle.seq, event, max_kept=self.settings.max_kept, pending=pending
+                    )
+                )
+            except TooManyKept as exc:
+                self._new, self._passed = list(pending.new), list(pending.passed)
+                return Error(exc)
+        return Value(None)
 
     # -- for the steps
 
-    def take_pending(self) -> Pending:
-        pending = Pending(tuple(self._new), tuple(self._passed))
-        self._new.clear()
-        self._passed.clear()
-        return pending
-
-    def recorded(self, pending: Pending, armed: Mapping[int, datetime]) -> None:
-        """What was pending is on the disk."""
-        for new in pending.new:
-            state = StepState.waiting if new.kind is StepKind.delay else StepState.done
-            self.steps[new.seq] = Step(
-                self.run.id, new.seq, new.kind, new.name, state, result_json=new.result_json, due_at=armed.get(new.seq)
-            )
-        for seq in pending.passed:
-            self.steps[seq] = replace(self.steps[seq], state=StepState.done)
+    def look_again(self) -> None:
+        """At what is recorded: others have a hand in it."""
+        self.steps = {step.seq: step for step in self.recorder.read(lambda unit: unit.runs.steps(self.run.id))}
 
     def decoded(self, seq: int, codec: Codec, text: str) -> Value:
         try:
@@ -308,12 +243,14 @@ class Delivery:
     def _returned(self, value: object) -> None:
         lost = next((step for seq, step in sorted(self.steps.items()) if seq > self._seq), None)
         if lost is not None:
-            self.differs(lost.seq, _named(lost.kind, lost.name), "the function is over before it")
+            self.differs(lost.seq, named(lost.kind, lost.name), "the function is over before it")
             self._leave_if_refusing()
         if self._unawaited:
             return self._raised(
                 NeverAwaited(", ".join(map(repr, self._unawaited.values())) + " was called but never awaited")
             )
+        if isinstance(value, ContinueAsNew):
+            return self._continue_as_new(value)
         if isinstance(value, Refused):
             return self._end(RunState.refused, reason=value.reason)
         if isinstance(value, Snooze):
@@ -330,6 +267,21 @@ class Delivery:
         except NotStorable as exc:
             return self._raised(exc)
         return self._end(RunState.succeeded, result_json=text)
+
+    def _continue_as_new(self, anew: ContinueAsNew) -> None:
+        function, lease = anew.function, self.recorder.lease
+        try:
+            args_json = function.arguments.dump(anew.args, anew.kwargs, self.settings.max_bytes)
+        except (NotStorable, TypeError) as exc:
+            return self._raised(exc)
+        pending = self.take_pending()
+        self.recorder.write(
+            lambda unit: unit.endings.continue_as_new(
+                lease, function.name, args_json, self._seq, waited=self.waited, pending=pending
+            )
+        )
+        self._log.info("run continues as new", function=function.name, steps=self._seq - self.run.base_seq)
+        return None
 
     def _raised(self, exc: BaseException) -> None:
         if isinstance(exc, RuntimeError) and "no running event loop" in str(exc):
@@ -349,11 +301,12 @@ class Delivery:
             due_at=due_at.isoformat(),
         )
         return self.recorder.write(
-            lambda unit: unit.endings.redeliver(self.recorder.lease, error, due_at, pending=pending)
+            lambda unit: unit.endings.redeliver(self.recorder.lease, error, due_at, waited=self.waited, pending=pending)
         )
 
     def _end(self, state: RunState, **how: Any) -> None:
         how.setdefault("pending", self.take_pending())
+        how["waited"] = self.waited
         if how.get("reason") is not None:
             how["reason"] = clean(how["reason"])
         self.recorder.write(lambda unit: unit.endings.end(self.recorder.lease, state, **how))
@@ -370,10 +323,6 @@ class Delivery:
 
 def _is_over(step: Step, now: datetime) -> bool:
     return step.state is StepState.done or (step.due_at is not None and step.due_at <= now)
-
-
-def _named(kind: StepKind, name: str) -> str:
-    return name if kind in (StepKind.command, StepKind.delay) else f"{kind} {name}"
 
 
 def _shortened(text: str) -> str:

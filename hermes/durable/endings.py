@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from hermes.durable.function import Function
 
 T = TypeVar("T")
 
@@ -26,6 +29,15 @@ class Snooze:
     def __post_init__(self) -> None:
         if self.until.tzinfo is None:
             raise ValueError("Snooze(until): give the time a zone, for example by starting from hermes.durable.now()")
+
+
+@dataclass(frozen=True, slots=True)
+class ContinueAsNew:
+    """What `continue_as_new` gives."""
+
+    function: Function[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

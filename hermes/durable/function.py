@@ -8,6 +8,7 @@ from functools import cached_property, update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from hermes.durable.codec import Arguments, Codec, resolved_hints, without_endings
+from hermes.durable.endings import ContinueAsNew
 from hermes.durable.registry import REGISTRY
 from hermes.model.json import JSON
 
@@ -59,10 +60,17 @@ def function(*, name: str | None = None) -> Callable[[Callable[P, Coroutine[Any,
 def function(call: Callable[..., Any] | None = None, /, *, name: str | None = None) -> Any:
     """An `async def` that awaits commands, delays and other durable functions, and nothing else.
 
-    It returns its result, `Refused(reason)` or `Snooze(until, reason)`. `name`: under which its runs are kept, for code
-    that moves."""
+    It returns its result, `Refused(reason)`, `Snooze(until, reason)` or `continue_as_new(...)`. `name`: under which
+    its runs are kept, for code that moves."""
 
     def decorate(body: Callable[..., Any]) -> Function[Any, Any]:
         return Function(body, name)
 
     return decorate if call is None else decorate(call)
+
+
+def continue_as_new(function: Function[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> ContinueAsNew:
+    """`return continue_as_new(watch, order_id, since)`: the run goes on at once under its id and key, as a call of
+    `function` with these arguments and nothing recorded. For functions that never end: what they must remember they
+    take along in the arguments."""
+    return ContinueAsNew(function, args, kwargs)

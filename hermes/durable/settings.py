@@ -28,5 +28,12 @@ class EngineSettings:
     max_bytes: int = 1024 * 1024
     """Of one set of arguments or one result, as JSON."""
     max_steps: int = 10_000
+    """Of one history; it may be begun anew with `continue_as_new`."""
+    warn_steps: int = 2_000
+    """A history that is as long is told of, once."""
+    fan_out: int = 16
+    """Commands of one run that are under way at once."""
+    max_kept: int = 10_000
+    """Events kept for one name and instance."""
     store_retry: timedelta = timedelta(milliseconds=500)
     """Pause before a transaction is tried again that the database could not make."""

@@ -24,3 +24,9 @@ def checked_key(key: str) -> str:
     if not any(category[0] in "LNPSM" for category in categories):
         raise ValueError(f"a key must contain something that can be seen: {key!r}")
     return composed
+
+
+def user_key(namespace: str, key: str) -> str:
+    """The key of a run that was started under `key` by its function's own users: apart from those of cards and
+    effects, and from those of other namespaces. Raises ValueError."""
+    return checked_key(f"run:{namespace}:{checked_key(key)}")

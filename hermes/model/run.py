@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from hermes.model.event import DEFAULT_NAMESPACE
 from hermes.model.json import JSON
 
 
@@ -70,6 +71,7 @@ class NewRun:
     condition_version: str | None = None
     object_id: str | None = None
     parent_run_id: str | None = None
+    namespace: str = DEFAULT_NAMESPACE
     hold_on_redelivery: bool = False
     """A redelivered run waits held: in exclusive mode a card goes back to Todo and must be claimed again first."""
 
@@ -138,6 +140,11 @@ class Run:
     duplicates: int = 0
     """How often somebody asked for this key again and got this run instead of a second one."""
     changed_at: datetime | None = None
+    namespace: str = DEFAULT_NAMESPACE
+    base_seq: int = 0
+    """Last step of the histories before this one."""
+    continued: int = 0
+    """How often it has begun an empty history."""
 
 
 @dataclass(frozen=True, slots=True)

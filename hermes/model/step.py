@@ -16,6 +16,14 @@ class StepKind(StrEnum):
     """Another run, started or joined by its key; its ending is this step's."""
     value = "value"
     """What `now()`, `uuid()` or `random()` gave."""
+    event = "event"
+    """A wait for an event; its result is the payload."""
+    race = "race"
+    """What `when_any()` came to; its result is the number of the step that won."""
+    fire = "fire"
+    """An event that this run fired."""
+    patch = "patch"
+    """`patched()` said yes."""
 
 
 class StepState(StrEnum):
@@ -26,12 +34,14 @@ class StepState(StrEnum):
     retry = "retry"
     """The last attempt surely failed and another may be made."""
     waiting = "waiting"
-    """A delay that is not due, a child that has not ended."""
+    """A delay that is not due, a child that has not ended, an event that has not come."""
     parked = "parked"
     """The child is parked."""
     done = "done"
     failed = "failed"
     """Raised at the await; final once a later step is recorded."""
+    lost = "lost"
+    """A command whose race another step has won: it is not tried again, and what it still brings is a receipt."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Protocol, TypeVar
 
+from hermes.model.event import Fired, NewEvent
 from hermes.model.run import EffectClass, Lease, NewRun, Run, RunError, RunState, TimelineEntry
 from hermes.model.step import LeasedRun, Step, StepKind, StepState
 
@@ -45,27 +46,46 @@ class Resumed(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NewStep:
-    """A step that is recorded with the next transaction of its run: a recorded value, or a delay that is armed."""
+    """A step that is recorded with the next transaction of its run: a recorded value, a delay or a wait for an event
+    that is armed, a child that is started."""
 
     seq: int
     kind: StepKind
     name: str
+    args_json: str | None = None
     result_json: str | None = None
     wait: timedelta | None = None
-    """Of a delay: due this long after it is recorded."""
+    """Of a delay or a wait: due this long after it is recorded."""
+    child: NewRun | None = None
+
+    @property
+    def over(self) -> bool:
+        """Nothing is waited for: its result stands."""
+        return self.kind not in (StepKind.delay, StepKind.event, StepKind.child)
 
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """What a run has to record beside its next change. Delays are armed by the database's clock: the methods that
-    take a Pending return when each new delay is due."""
+    """What a run has to record beside its next change. Delays are armed by the database's clock, and a child may have
+    been started by somebody else: the methods that take a Pending return the new steps as they were recorded."""
 
     new: tuple[NewStep, ...] = ()
     passed: tuple[int, ...] = ()
     """Delays that were found due: from now on they are, whatever clocks say."""
+    lost: tuple[int, ...] = ()
+    """Commands whose race another step has won."""
 
 
 NOTHING = Pending()
+
+
+@dataclass(frozen=True, slots=True)
+class NewWait:
+    """A wait that begins to be awaited; its step is recorded."""
+
+    seq: int
+    name: str
+    instance_id: str
 
 
 class Runs(Protocol):
@@ -193,7 +213,7 @@ class Steps(Protocol):
         args_json: str,
         attempt: int,
         pending: Pending = NOTHING,
-    ) -> dict[int, datetime]:
+    ) -> dict[int, Step]:
         """The intent: nothing may be sent before this is on the disk. Bears being tried again. Raises CancelAsked."""
         ...
 
@@ -212,9 +232,10 @@ class Steps(Protocol):
         """The attempt failed surely (`retry`) or its outcome is `unknown`; the run hibernates until `due_at`."""
         ...
 
-    def start_child(self, lease: Lease, seq: int, name: str, child: NewRun, *, pending: Pending = NOTHING) -> Step:
-        """Start or join the run of a key and await it, in one transaction; unless it is over already, the run
-        hibernates until it is. Raises CancelAsked."""
+    def postpone(
+        self, lease: Lease, seq: int, attempt: int, error: RunError, due_at: datetime, *, state: StepState
+    ) -> None:
+        """As `retry_later`, and the run stays where it is: other attempts of it are under way."""
         ...
 
     def add_receipt(self, run_id: str, seq: int, attempt: int, name: str, result_json: str) -> None:
@@ -226,6 +247,50 @@ class Steps(Protocol):
         ...
 
 
+class Waits(Protocol):
+    """What a held run awaits. Methods that take a `Lease` raise CancelAsked too."""
+
+    def open(
+        self,
+        lease: Lease,
+        waits: Sequence[NewWait],
+        *,
+        race: NewStep | None,
+        lost: Sequence[int] = (),
+        awaits: Sequence[int] = (),
+        reason: str | None,
+        pending: Pending = NOTHING,
+    ) -> tuple[dict[int, Step], bool]:
+        """Give each wait the oldest event that is kept for it, else open it. In a `race` (its step without a result)
+        the first that gets one has won: the race is recorded, commands in `lost` are, and nothing is opened.
+
+        With a `reason`, and when no wait got an event, the run hibernates until the first of the steps in `awaits` is
+        due, an event comes or a child ends. Returns the steps that are recorded now, and whether it hibernates."""
+        ...
+
+    def close(
+        self,
+        lease: Lease,
+        waits: Sequence[NewWait],
+        *,
+        race: NewStep | None,
+        timed_out: Sequence[int] = (),
+        pending: Pending = NOTHING,
+    ) -> dict[int, Step]:
+        """The end of these waits: those in `timed_out` are failed, unless an event came first; `race` is recorded with
+        the winner its result names, unless an event came first: then that has won. Commands in `pending.lost` lose.
+        Returns the steps of the waits and of the race as they stand now."""
+        ...
+
+    def fire(self, lease: Lease, seq: int, new: NewEvent, *, max_kept: int, pending: Pending = NOTHING) -> Fired:
+        """A run fires: the event and the step that says so are one transaction. Made again it changes nothing."""
+        ...
+
+    def clear(self, run_id: str) -> None:
+        """The run awaits nothing any more."""
+        ...
+
+
 class Endings(Protocol):
     def hibernate(
         self,
@@ -233,15 +298,36 @@ class Endings(Protocol):
         due_at: datetime | None,
         reason: str,
         *,
-        awaits: int | None = None,
+        awaits: Sequence[int] = (),
         pending: Pending = NOTHING,
         what: str = "wait",
     ) -> None:
-        """Wait until `due_at`, holding nothing; with `awaits`, until that step is due: a delay, or a child's ending."""
+        """Wait until `due_at`, holding nothing; with `awaits`, until the first of those steps is due or has ended."""
         ...
 
-    def redeliver(self, lease: Lease, error: RunError, due_at: datetime, *, pending: Pending = NOTHING) -> None:
-        """One delivery is spent; the next comes at `due_at`, held if the run says so."""
+    def redeliver(
+        self,
+        lease: Lease,
+        error: RunError,
+        due_at: datetime,
+        *,
+        waited: bool = False,
+        pending: Pending = NOTHING,
+    ) -> None:
+        """One delivery is spent; the next comes at `due_at`, held if the run says so. `waited`: waits may be open."""
+        ...
+
+    def continue_as_new(
+        self,
+        lease: Lease,
+        function: str,
+        args_json: str,
+        last_seq: int,
+        *,
+        waited: bool = False,
+        pending: Pending = NOTHING,
+    ) -> None:
+        """The run is due again, with an empty history whose steps are numbered from `last_seq` + 1."""
         ...
 
     def end(
@@ -254,6 +340,7 @@ class Endings(Protocol):
         reason: str | None = None,
         unknown_step: int | None = None,
         spends_delivery: bool = False,
+        waited: bool = False,
         pending: Pending = NOTHING,
     ) -> None:
         """The run is over (or parked). Writes its ending into every step that awaits it and makes those runs due."""
@@ -280,6 +367,9 @@ class RunsUnit(Protocol):
 
     @property
     def endings(self) -> Endings: ...
+
+    @property
+    def waits(self) -> Waits: ...
 
 
 class RunsDatabase(Protocol):

@@ -4,12 +4,61 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from hermes.model.claim import BoardState, ClaimRecord, ClaimState
 from hermes.model.json import JSON
-from hermes.model.run import Run
+from hermes.model.run import Run, RunKind, RunState
+
+OVERDUE_LEASES = 3
+"""A run that is due, and whose worker is not to be seen for so many leases, is stuck."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """Which runs: all that is said must hold."""
+
+    states: tuple[RunState, ...] = ()
+    kinds: tuple[RunKind, ...] = ()
+    poll_id: str | None = None
+    object_id: str | None = None
+    function: str | None = None
+    error: str | None = None
+    """Stands in its error or reason, whatever the case."""
+    changed_since: datetime | None = None
+    changed_before: datetime | None = None
+    """For as long it is as it is now: ended, waiting, ready."""
+    stuck_lease: timedelta | None = None
+    """Only what somebody should have gone on with by now (see `Survey.runs`); by the length of a lease."""
+    unknown_to: frozenset[str] | None = None
+    """Only what is due and whose function is none of these."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitFor:
+    """One thing that a waiting run waits for."""
+
+    seq: int
+    what: str
+    """event, delay, run, attempt"""
+    name: str
+    about: str | None
+    """Of an event its instance; of a run its id."""
+    since: datetime | None
+    until: datetime | None
+    """None: for ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """A result of a former holder's attempt, which came late."""
+
+    seq: int
+    attempt: int
+    name: str
+    result_json: str
+    received_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +120,20 @@ class Survey(Protocol):
         """By id, key, beginning of an id, card id, title or part of it: those of the first of these that finds any,
         newest first."""
         ...
+
+    def runs(self, wanted: RunFilter, limit: int, *, oldest: bool = False, after: Run | None = None) -> list[Run]:
+        """Newest first, or `oldest` first; from `after` on. Stuck are: running, and the lease has been over for a
+        lease; ready or waiting, and due since OVERDUE_LEASES; waiting without a due time, and nothing is left that
+        could wake it; held, and no card will release it."""
+        ...
+
+    def runs_by_state(self) -> Mapping[RunState, int]:
+        """Without effects."""
+        ...
+
+    def waits_of(self, run_ids: Sequence[str]) -> Mapping[str, Sequence[WaitFor]]: ...
+
+    def receipts(self, run_id: str) -> Sequence[Receipt]: ...
 
     def find_cards(self, text: str, limit: int = 20) -> Sequence[ClaimRecord]:
         """By id, title or part of it, as `find_runs`."""

@@ -68,6 +68,11 @@ class RunRow(SQLModel, table=True):
     object_id: str | None = Field(default=None, max_length=100)
     parent_run_id: str | None = Field(default=None, max_length=64)
     duplicates: int = 0
+    namespace: str = Field(default="default", max_length=100, sa_column_kwargs={"server_default": "default"})
+    base_seq: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
+    """Last step of the histories before this one: steps go on counting, so that no idempotency key comes twice."""
+    continued: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
+    """How often it has begun an empty history."""
 
 
 class StepRow(SQLModel, table=True):

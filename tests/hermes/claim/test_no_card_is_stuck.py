@@ -11,8 +11,9 @@ from hermes.claim import ClaimingPoll, Desk
 from hermes.model.card import CardStatus
 from hermes.model.claim import ClaimState
 from hermes.model.run import NewRun, RunKind, RunState
+from hermes.model.step import StepKind
 from hermes.operations import resume_run
-from hermes.ports.runs import Resumed
+from hermes.ports.runs import NewStep, Pending, Resumed
 from sources.notion.init import create_board
 from tests.hermes.claim.conftest import TIMES, Act
 from tests.hermes.claim.test_interrupted import HOLD, PATCH, WAIT_OUT, Died, die_at
@@ -271,9 +272,10 @@ def test_a_run_two_levels_below_a_card_brings_the_card_along_when_it_is_resumed(
     leased = hermes.lease()[0]
     ids = [leased.run.id]
     for level in ("child", "grandchild"):
-        new = NewRun(key=level, kind=RunKind.function, function="work", args={})
+        new = NewRun(key=level, kind=RunKind.function, function="work", args={}, parent_run_id=leased.run.id)
+        step = NewStep(1, StepKind.child, "work", args_json=level, child=new)
         with hermes.store.write() as uow:
-            uow.steps.start_child(leased.lease, 1, "work", new)
+            uow.endings.hibernate(leased.lease, None, "waits", awaits=[1], pending=Pending((step,)))
         leased = hermes.lease()[0]
         ids.append(leased.run.id)
     for reason in ("look at me", "below", "below"):

@@ -30,7 +30,7 @@ def test_a_healthy_installation_has_no_fail(place) -> None:
     found = place.on_board(lambda _app, _board: checks(place))
     assert levels(found) == {"ok"}
     assert "RunId" in found["board team"][0]["what"]
-    assert "version 0001" in found["database"][0]["what"]
+    assert "version 0002" in found["database"][0]["what"]
 
 
 def test_configuration_problems_fail(place) -> None:
