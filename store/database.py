@@ -22,6 +22,7 @@ from store.outages import translated, trying_again
 from store.pipeline import together
 from store.postgres_engine import postgres_engine
 from store.prepared import Prepared
+from store.presence import Presence
 from store.sqlite_gate import SqliteGate
 from store.unit_of_work import UnitOfWork
 
@@ -87,12 +88,14 @@ class Database:
             path.parent.mkdir(parents=True, exist_ok=True)
             refuse_network_file_system(path.parent)
             self._gate = SqliteGate(path)
+            self.presence: Presence | None = Presence(path)
             self._group = GroupCommit(self.write)
             self.engine = _sqlite_engine(url, synchronous="FULL")
             # `synchronous` cannot change inside a transaction and leaks through a pool: an engine of its own.
             self._bookkeeping = _sqlite_engine(url, synchronous="NORMAL")
             self._urgent = self.engine
         else:
+            self.presence = None
             self.engine = self._bookkeeping = postgres_engine(self.url, connections, "hermes-poll")
             # A heartbeat waits for nobody's connection.
             self._urgent = postgres_engine(self.url, 2, "hermes-poll urgent")

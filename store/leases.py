@@ -10,7 +10,7 @@ from datetime import timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Row, String, bindparam, func, select, update
+from sqlalchemy import Row, String, bindparam, func, or_, select, update
 
 from hermes.model.run import Lease, RunState
 from hermes.model.step import LeasedRun
@@ -82,16 +82,17 @@ _RENEW = (
     .values(lease_until=bindparam("b_until"))
     .returning(RUNS.c.id, RUNS.c.fence)
 )
+_LEFT_ALONE = or_(RUNS.c.lease_until < bindparam("b_now"), RUNS.c.owner.in_(bindparam("b_gone", expanding=True)))
 _EXPIRED = (
     select(RUNS)
-    .where(in_state(RunState.running), RUNS.c.lease_until < bindparam("b_now"))
+    .where(in_state(RunState.running), _LEFT_ALONE)
     .order_by(RUNS.c.lease_until)
     .limit(bindparam("b_limit"))
     .with_for_update(skip_locked=True, key_share=True)
 )
 _FREE = (
     update(RUNS)
-    .where(HELD, RUNS.c.lease_until < bindparam("b_now"))
+    .where(HELD, _LEFT_ALONE)
     .values(
         state=bindparam("b_state"),
         take_overs=RUNS.c.take_overs + 1,
@@ -203,11 +204,18 @@ class LeaseStatements:
         return {lease for lease in leases if (lease.run_id, lease.fence) in held}
 
     def rescue(
-        self, *, poison_after: int, suspect_after: int = 2, suspect_pause: timedelta = timedelta(0), limit: int = 100
+        self,
+        *,
+        poison_after: int,
+        suspect_after: int = 2,
+        suspect_pause: timedelta = timedelta(0),
+        limit: int = 100,
+        gone: Collection[str] = (),
     ) -> list[str]:
         uow = self._uow
         rescued = []
-        for row in uow.connection.execute(_EXPIRED, {"b_now": uow.now, "b_limit": limit}).all():
+        about = {"b_now": uow.now, "b_limit": limit, "b_gone": sorted(gone)}
+        for row in uow.connection.execute(_EXPIRED, about).all():
             poison = row.crashes + 1 >= poison_after
             reason = f"poison crash: {row.crashes + 1} workers in a row died while they ran it" if poison else None
             changed = uow.connection.execute(
@@ -221,6 +229,7 @@ class LeaseStatements:
                     "b_due": None if poison else uow.now + _pause(row.crashes + 1 - suspect_after, suspect_pause),
                     "b_finished": uow.now if poison else None,
                     "b_reason": reason,
+                    "b_gone": sorted(gone),
                 },
             ).rowcount
             if changed != 1:

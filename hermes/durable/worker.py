@@ -61,17 +61,29 @@ class Worker:
         self._stopped = threading.Event()
         self._threads: list[threading.Thread] = []
         self._unsubscribe: Callable[[], None] = lambda: None
+        self._leave: Callable[[], None] = lambda: None
 
     # -- ticks
 
     def rescue(self) -> list[str]:
         """Free the runs of workers that are gone, ours of an earlier life among them."""
+        gone = self._gone()
         with self._database.write() as unit:
-            return unit.leases.rescue(
+            rescued = unit.leases.rescue(
                 poison_after=self.settings.poison_after,
                 suspect_after=self.settings.suspect_after,
                 suspect_pause=self.settings.suspect_pause,
+                gone=gone,
             )
+        if gone and not rescued and self._database.presence is not None:
+            self._database.presence.forget(gone)
+        return rescued
+
+    def _gone(self) -> set[str]:
+        """Workers whose process has surely ended: nobody need wait for their leases."""
+        presence = self._database.presence
+        others = presence.announced() - {self.owner} if presence is not None else set()
+        return presence.gone(others) if presence is not None and others else set()
 
     def lease(self, limit: int) -> list[tuple[LeasedRun, HeldLease]]:
         before = self._clock.boot_seconds()
@@ -150,6 +162,8 @@ class Worker:
 
     def start(self) -> None:
         self._unsubscribe = self._database.subscribe(self._wake.set)
+        if self._database.presence is not None:
+            self._leave = self._database.presence.announce(self.owner)
         self._late = LateWriter()
         loops = {"heartbeat": self._beat, "dispatcher": self._dispatch}
         loops["late"] = self._late.serve
@@ -179,6 +193,7 @@ class Worker:
         self.close()
         for thread in self._threads:
             thread.join(timeout=1)
+        self._leave()
 
     def close(self) -> None:
         """Let go of the threads of commands; for a worker that was only ticked, all there is to stop."""

@@ -190,9 +190,15 @@ class Leases(Protocol):
         ...
 
     def rescue(
-        self, *, poison_after: int, suspect_after: int = 2, suspect_pause: timedelta = timedelta(0), limit: int = 100
+        self,
+        *,
+        poison_after: int,
+        suspect_after: int = 2,
+        suspect_pause: timedelta = timedelta(0),
+        limit: int = 100,
+        gone: Collection[str] = (),
     ) -> list[str]:
-        """Free the runs whose lease is over for a take-over; park those that crashed `poison_after` times in a row.
+        """Free the runs whose lease is over, or whose owner is `gone`, for a take-over; park those that crashed `poison_after` times in a row.
         From `suspect_after` crashes on they are due after `suspect_pause`, twice as long at each further one.
         Made to be repeated: whatever is missed is found by the next scan."""
         ...
@@ -372,8 +378,31 @@ class RunsUnit(Protocol):
     def waits(self) -> Waits: ...
 
 
+class Presence(Protocol):
+    """What proves that a worker's process has ended, where anything does."""
+
+    def announce(self, owner: str) -> Callable[[], None]:
+        """This process is `owner` until it ends, or what is returned is called."""
+        ...
+
+    def announced(self) -> set[str]: ...
+
+    def gone(self, owners: Collection[str]) -> set[str]:
+        """Those of them whose process has surely ended."""
+        ...
+
+    def forget(self, owners: Collection[str]) -> None:
+        """Nothing is held by them any more."""
+        ...
+
+
 class RunsDatabase(Protocol):
     """Raises `StoreUnavailable` when a transaction cannot be made for now."""
+
+    @property
+    def presence(self) -> Presence | None:
+        """None where nothing but a lease tells that a worker is gone."""
+        ...
 
     def write(self, *, urgent: bool = False, durable: bool = True) -> AbstractContextManager[RunsUnit]: ...
 

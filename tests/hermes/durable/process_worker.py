@@ -16,7 +16,10 @@ from hermes.durable.worker import Worker
 from store.database import Database
 
 SETTINGS = EngineSettings(
-    slots=4, lease=timedelta(seconds=2), tick=timedelta(seconds=0.25), drain=timedelta(seconds=10)
+    slots=4,
+    lease=timedelta(seconds=float(os.environ.get("LEASE", "2"))),
+    tick=timedelta(seconds=0.25),
+    drain=timedelta(seconds=10),
 )
 EFFECTS = sys.argv[2] if len(sys.argv) > 2 else os.devnull
 

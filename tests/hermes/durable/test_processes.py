@@ -35,10 +35,10 @@ class Site:
         SQLModel.metadata.create_all(self.database.engine)
         self.processes: list[subprocess.Popen[str]] = []
 
-    def start(self, crash: str = "") -> subprocess.Popen[str]:
+    def start(self, crash: str = "", *, lease: float = LEASE) -> subprocess.Popen[str]:
         process = subprocess.Popen(
             [sys.executable, str(WORKER), str(self.path), str(self.effects)],
-            env={**os.environ, "HERMES_CRASH_POINTS": crash},
+            env={**os.environ, "HERMES_CRASH_POINTS": crash, "LEASE": str(lease)},
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -117,6 +117,22 @@ def test_kill_9_at_each_point_and_another_process_continues(site: Site, point: s
     assert max(calls.values()) == (2 if sent_twice else 1)
     other.send_signal(signal.SIGTERM)
     assert other.wait(30) == 0
+
+
+@pytest.mark.crash
+@pytest.mark.always
+def test_nobody_waits_for_the_lease_of_a_process_that_has_surely_ended(site: Site) -> None:
+    run_id = site.enqueue("k")
+    victim = site.start(crash="A9:2", lease=3600)
+    assert victim.wait(30) == -signal.SIGKILL
+    survivor = site.start(lease=3600)
+    site.until(lambda: site.get(run_id).state.final)
+    assert site.get(run_id).take_overs == 1
+    folder = site.path.parent / "hermes.db.workers"
+    site.until(lambda: len(list(folder.iterdir())) == 1)
+    survivor.send_signal(signal.SIGTERM)
+    assert survivor.wait(30) == 0
+    assert list(folder.iterdir()) == [], "nothing is left of either"
 
 
 @pytest.mark.crash
