@@ -198,9 +198,9 @@ class Leases(Protocol):
         limit: int = 100,
         gone: Collection[str] = (),
     ) -> list[str]:
-        """Free the runs whose lease is over, or whose owner is `gone`, for a take-over; park those that crashed `poison_after` times in a row.
-        From `suspect_after` crashes on they are due after `suspect_pause`, twice as long at each further one.
-        Made to be repeated: whatever is missed is found by the next scan."""
+        """Free the runs whose lease is over, or whose owner is `gone`, for a take-over; park those that crashed
+        `poison_after` times in a row. From `suspect_after` crashes on they are due after `suspect_pause`, twice as long
+        at each further one. Made to be repeated: whatever is missed is found by the next scan."""
         ...
 
     def hand_back(self, lease: Lease) -> bool:
