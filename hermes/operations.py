@@ -5,21 +5,23 @@ Nothing here formats or asks; nothing here is done twice when it is asked for tw
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from hermes.app import App
 from hermes.claim.adopt import Adopted, ForeignClaim, adopt, foreign_claims
+from hermes.durable.registry import REGISTRY, load_functions
 from hermes.errors import HermesError
 from hermes.model.claim import OPEN_STATES, BoardState, ClaimRecord, ClaimState
 from hermes.model.run import Run, RunKind, RunState, TimelineEntry
 from hermes.model.step import Step
 from hermes.ports.polls import Occurrence, Poll, PollStatus
 from hermes.ports.runs import Decision, Resumed
-from hermes.ports.survey import BoardWrite
+from hermes.ports.survey import OVERDUE_LEASES, BoardWrite, Receipt, RunFilter, WaitFor
 
 if TYPE_CHECKING:
     from store.unit_of_work import UnitOfWork
@@ -127,31 +129,50 @@ def change_poll(app: App, name: str, what: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class ListedRun:
+    run: Run
+    title: str | None
+    """Of its card."""
+    waits: tuple[WaitFor, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RunList:
-    runs: tuple[tuple[Run, str | None], ...]
-    """With the title of the card, newest first."""
+    runs: tuple[ListedRun, ...]
+    """Newest first."""
+    in_all: Mapping[RunState, int]
+    """Whatever was asked for; without effects."""
     now: datetime
 
 
-def list_runs(
-    app: App,
-    *,
-    states: Sequence[RunState] = (),
-    poll_id: str | None = None,
-    object_id: str | None = None,
-    effects: bool = False,
-    limit: int = 50,
-) -> RunList:
+def list_runs(app: App, wanted: RunFilter, limit: int) -> RunList:
     with app.store.read() as uow:
-        kinds = tuple(RunKind) if effects else (RunKind.card, RunKind.function)
-        found = [
-            run
-            for kind in kinds
-            for run in uow.runs.list(states=states, kind=kind, poll_id=poll_id, object_id=object_id, limit=limit)
-        ]
-        found.sort(key=lambda run: (run.created_at, run.id), reverse=True)
+        found = uow.survey.runs(wanted, limit)
         titles = uow.survey.titles([run.object_id for run in found if run.object_id])
-        return RunList(tuple((run, titles.get(run.object_id or "")) for run in found[:limit]), uow.now)
+        waits = uow.survey.waits_of([run.id for run in found if run.state is RunState.waiting])
+        listed = tuple(ListedRun(run, titles.get(run.object_id or ""), tuple(waits.get(run.id, ()))) for run in found)
+        return RunList(listed, uow.survey.runs_by_state(), uow.now)
+
+
+def known_functions(app: App) -> frozenset[str]:
+    """Names of all that this code can run: imports the operator's modules. Raises ConfigError."""
+    load_functions(app.configuration.functions, app.configuration.folder)
+    return frozenset(REGISTRY.names())
+
+
+def why_stuck(run: Run, now: datetime, lease: timedelta) -> str | None:
+    """In plain words, of a run that `Survey.runs` calls stuck; None of another."""
+    overdue = now - OVERDUE_LEASES * lease
+    if run.state is RunState.running and run.lease_until is not None and run.lease_until < now - lease:
+        since = f"{run.lease_until.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+        return f"its lease is over since {since} and nobody took it over: is a worker up?"
+    if run.state not in (RunState.ready, RunState.waiting):
+        return None
+    if run.held:
+        return "it is held, and no card will release it: cancel it" if (run.changed_at or now) < overdue else None
+    if run.due_at is None:
+        return "nothing is left that could wake it" if run.state is RunState.waiting else None
+    return "it is due and no worker has taken it: is one up that knows its function?" if run.due_at < overdue else None
 
 
 def find_card(app: App, text: str) -> str:
@@ -204,6 +225,9 @@ class RunStory:
     children: tuple[Run, ...]
     awaited_by: tuple[str, ...]
     board_log: tuple[BoardWrite, ...]
+    receipts: tuple[Receipt, ...]
+    waits: tuple[WaitFor, ...]
+    """What it waits for now."""
     now: datetime
 
 
@@ -219,16 +243,24 @@ def story(app: App, run: Run) -> RunStory:
             children=tuple(uow.runs.children(run.id)),
             awaited_by=tuple(uow.survey.awaiting(run.id)),
             board_log=tuple(uow.survey.board_log(run.object_id, run.id)) if run.object_id else (),
+            receipts=tuple(uow.survey.receipts(run.id)),
+            waits=tuple(uow.survey.waits_of([run.id]).get(run.id, ())) if run.state is RunState.waiting else (),
             now=uow.now,
         )
 
 
 def resume_run(
-    app: App, run_id: str, *, decision: Decision | None = None, result_json: str | None = None, by: str
+    app: App,
+    run_id: str,
+    *,
+    decision: Decision | None = None,
+    result_json: str | None = None,
+    by: str,
+    dry_run: bool = False,
 ) -> Resumed:
     """Continue a failed, parked or cancelled run under its key. A card's run waits until its card is claimed again; a
     run that is awaited by a card's run brings that one along. Raises NotPossible when the card has gone on without."""
-    with app.store.write() as uow:
+    with _changing(app, dry_run=dry_run) as uow:
         parked = _parked_above(uow, run_id)
         resumed = uow.runs.resume(
             run_id, held=_holds_card(uow, run_id), decision=decision, result_json=result_json, by=by
@@ -270,13 +302,25 @@ def _claim_again(uow: UnitOfWork, run_id: str) -> None:
         raise NotPossible(f"The run {run_id} cannot be resumed{newer}. Nothing was changed.")
 
 
-def cancel_run(app: App, run_id: str, reason: str) -> RunState | None:
+def cancel_run(app: App, run_id: str, reason: str, *, dry_run: bool = False) -> RunState | None:
     """What it is after: `cancelled`, or `running` when it stops at its next step. None: it was over already."""
-    with app.store.write() as uow:
-        if not uow.runs.cancel(run_id, reason):
-            return None
+    with _changing(app, dry_run=dry_run) as uow:
+        done = uow.runs.cancel(run_id, reason)
         run = uow.runs.get(run_id)
-    return run.state if run else None
+    return run.state if run and done else None
+
+
+class _OnlyTried(Exception):
+    pass
+
+
+@contextmanager
+def _changing(app: App, *, dry_run: bool) -> Iterator[UnitOfWork]:
+    """A writing transaction. Of a dry run nothing stays, so that it says exactly what the change would."""
+    with suppress(_OnlyTried), app.store.write() as uow:
+        yield uow
+        if dry_run:
+            raise _OnlyTried
 
 
 def near_misses(text: str, known: Sequence[str]) -> str:

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from hermes.cli.output import STATES, cut, instant, near, say, span, table
+from hermes.cli.output import STATES, cut, instant, near, say, table
+from hermes.cli.run_list import waits_for
+from hermes.cli.run_timeline import COLUMNS, rows
 
 if TYPE_CHECKING:
     from hermes.model.run import Run
@@ -14,30 +16,34 @@ if TYPE_CHECKING:
     from hermes.operations import RunStory
 
 
-def print_story(told: RunStory, redact: Callable[[str], str]) -> None:
+def print_story(told: RunStory, redact: Callable[[str], str], *, traces: bool = False) -> None:
     _head(told, redact)
-    start = told.run.created_at
+    if told.waits:
+        say("", "Waits for")
+        table(
+            ("STEP", "WHAT", "SINCE", "UNTIL"),
+            [
+                (wait.seq, redact(waits_for(wait)), _at(wait.since, told.now), _at(wait.until, told.now) or "for ever")
+                for wait in told.waits
+            ],
+        )
     say("", "Timeline")
-    table(
-        ("AT", "AFTER", "WHAT", "STEP", "DETAIL"),
-        [
-            (
-                instant(entry.at),
-                span((entry.at - start).total_seconds()),
-                entry.what,
-                "" if entry.step is None else entry.step,
-                cut(redact(", ".join(f"{name} {value}" for name, value in entry.detail.items())), 300),
-            )
-            for entry in told.timeline
-        ],
-        styles=STATES,
-    )
+    table(COLUMNS, rows(told.timeline, told.steps, told.run.created_at, redact), styles=STATES)
     if told.steps:
         say("", "Steps")
         table(
             ("STEP", "KIND", "NAME", "STATE", "ATTEMPTS", "EFFECT", "RESULT OR ERROR"),
             [_step(step, redact) for step in told.steps],
             styles=STATES,
+        )
+    if told.receipts:
+        say("", "Late results, kept")
+        table(
+            ("AT", "STEP", "ATTEMPT", "RESULT"),
+            [
+                (instant(one.received_at), f"{one.seq} {one.name}", one.attempt, cut(redact(one.result_json), 300))
+                for one in told.receipts
+            ],
         )
     if told.children:
         say("", "Effects and other runs that it started")
@@ -62,8 +68,17 @@ def print_story(told: RunStory, redact: Callable[[str], str]) -> None:
             ],
             styles=STATES,
         )
+    _traces(told, redact, traces)
+
+
+def _traces(told: RunStory, redact: Callable[[str], str], wanted: bool) -> None:
+    found = [(f"step {step.seq} {step.name}", step.error) for step in told.steps if step.error and step.error.trace]
     if told.run.error is not None and told.run.error.trace:
-        say("", "Where it failed", redact(told.run.error.trace.rstrip()))
+        found.append(("the run", told.run.error))
+    if found and not wanted:
+        say("", "(--trace shows where errors were raised.)")
+    for where, error in found if wanted else ():
+        say("", f"Where {where} failed", redact((error.trace or "").rstrip()))
 
 
 def _head(told: RunStory, redact: Callable[[str], str]) -> None:

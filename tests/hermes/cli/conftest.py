@@ -5,20 +5,25 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import structlog
+from sqlalchemy import update
 from typer.testing import CliRunner
 
 from hermes.app import App
 from hermes.cli.commands import build
 from hermes.model.card import Card, CardStatus, CardValues
-from hermes.model.run import Run
+from hermes.model.run import Lease, NewRun, Run, RunError, RunKind, RunState
+from hermes.model.step import StepKind
+from hermes.ports.runs import NewStep, NewWait, Pending
 from hermes.testing.trial import free_port
+from store.tables.runs import RUNS
 
 FUNCTIONS = """
 import os
@@ -190,6 +195,54 @@ class Place:
             app.close()
 
 
+class Rows:
+    """Runs as workers would have left them."""
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+
+    def enqueue(self, key: str, function: str = "cli_tasks.work", **fields: Any) -> str:
+        with self.app.store.write() as uow:
+            return uow.runs.enqueue(NewRun(key, RunKind.function, function, {}, **fields))[0]
+
+    def lease(self, run_id: str, owner: str = "w", length: timedelta = timedelta(minutes=1)) -> Lease:
+        self.change(run_id, priority=-1.0)  # before all others
+        with self.app.store.write() as uow:
+            run = uow.runs.get(run_id)
+            assert run is not None
+            (leased,) = uow.leases.lease(owner, length, [run.function], 1)
+        self.change(run_id, priority=0.0)
+        assert leased.run.id == run_id
+        return leased.lease
+
+    def end(self, key: str, state: RunState, function: str = "cli_tasks.work", message: str = "it broke") -> str:
+        run_id = self.enqueue(key, function)
+        lease = self.lease(run_id)
+        error = RunError("builtins:RuntimeError", message, "a trace") if state is RunState.failed else None
+        with self.app.store.write() as uow:
+            uow.endings.end(lease, state, result_json="1" if error is None else None, error=error)
+        return run_id
+
+    def await_event(self, key: str, name: str, instance: str, wait: timedelta | None) -> str:
+        run_id = self.enqueue(key)
+        lease = self.lease(run_id)
+        step = NewStep(1, StepKind.event, name, args_json=instance, wait=wait)
+        with self.app.store.write() as uow:
+            uow.waits.open(
+                lease,
+                [NewWait(1, name, instance)],
+                race=None,
+                awaits=[1],
+                reason=f"step 1 waits for event {name}, {instance}",
+                pending=Pending(new=(step,)),
+            )
+        return run_id
+
+    def change(self, run_id: str, **values: Any) -> None:
+        with self.app.store.write() as uow:
+            uow.connection.execute(update(RUNS).where(RUNS.c.id == run_id).values(**values))
+
+
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -200,3 +253,19 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     # Commands set logs up for their process: the next test has another stderr.
     structlog.reset_defaults()
     logging.getLogger().handlers[:] = handlers
+
+
+@pytest.fixture
+def rows(place: Place) -> Iterator[Rows]:
+    app = App.load(place.config)
+    app.upgrade()
+    yield Rows(app)
+    app.close()
+
+
+@pytest.fixture
+def keys(place: Place) -> Callable[..., set[str]]:
+    def listed(*options: str) -> set[str]:
+        return {run["key"] for run in place.ok("runs", "list", "--json", *options).json["runs"]}
+
+    return listed
