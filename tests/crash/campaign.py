@@ -3,6 +3,7 @@
     calls    what a card costs when nothing fails, counted by the board
     storm    200 cards, processes killed at random and at every crash point, faults of the board on
     rivals   two installations on one shared board
+    medley   durable functions of every shape: delays, events, races, fan-out, compensation, children
     siege    1,000 kills over both databases, a mixed load, database restarts
     rows     each row of the failure catalogue by itself (`HERMES_CRASH=all pytest tests/crash`)
 
@@ -24,6 +25,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from calls import count_calls
+from medley import medley
 from rivals import rivals
 from siege import siege
 from storm import say, storm
@@ -31,7 +33,7 @@ from storm import say, storm
 from hermes.testing.databases import PostgresServer
 from hermes.testing.nursery import Nursery
 
-PARTS = ("calls", "storm", "rivals", "siege", "rows")
+PARTS = ("calls", "storm", "rivals", "medley", "siege", "rows")
 
 
 def rows() -> list[str]:
@@ -59,7 +61,7 @@ def run(part: str, folder: Path, nursery: Nursery, options: argparse.Namespace) 
     if part == "rows":
         return rows()
     found: list[str] = []
-    over_each = {"storm": storm, "siege": siege}.get(part)
+    over_each = {"storm": storm, "medley": medley, "siege": siege}.get(part)
     if over_each is not None and "sqlite" in options.databases:
         found += over_each(folder, nursery, options, None)
     if "postgresql" in options.databases:
@@ -78,7 +80,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60.0, help="length of the storm")
     parser.add_argument("--cards", type=int, default=200, help="of the storm")
     parser.add_argument("--contested", type=int, default=60, help="cards that both rivals go for")
-    parser.add_argument("--kills", type=int, default=500, help="of the siege, on each database")
+    parser.add_argument("--kills", type=int, default=500, help="of the siege and the medley, on each database")
     parser.add_argument("--processes", type=int, default=4, help="of the storm; the siege has two more")
     parser.add_argument("--concurrent", type=int, default=40, help="claim.max_concurrent of the storm's poll")
     parser.add_argument("--no-faults", dest="faults", action="store_false", help="the board answers well in the storm")

@@ -20,7 +20,7 @@ from storm import FUNCTIONS, say
 from hermes.testing.databases import PostgresServer
 from hermes.testing.nursery import Nursery, Started
 from hermes.testing.recorder import Recorded
-from hermes.testing.trial import FINAL, Trial
+from hermes.testing.trial import BOTH, FINAL, Trial
 
 KINDS = ("keyed", "keyed", "checkable", "naive", "once")
 """Of cards, by their title: what their commands are."""
@@ -45,6 +45,7 @@ class Siege:
     restarts: int = 0
     turned_away: int = 0
     """Processes that found no database when they started."""
+    roles: tuple[str, ...] = BOTH
     woken: list[float] = field(default_factory=list)
     """Instants at which a suspended process went on: what it had begun, it ends."""
 
@@ -63,7 +64,7 @@ class Siege:
                 continue
             raise RuntimeError(f"{process.name} ended by itself with {process.status}: {process.output}")
         while len(self.running) < self.size:
-            self.running.append(self.trial.up())
+            self.running.append(self.trial.up(self.roles))
 
     def strike(self) -> None:
         victim = self.random.choice(self.running)
