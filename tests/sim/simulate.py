@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -43,25 +45,29 @@ def _one(seed: int, *, trace: bool) -> int:
 
 
 def _many(seeds: range, processes: int, *, until_failure: bool) -> int:
-    began, failed, done = time.monotonic(), [], 0
-    totals: dict[str, int] = {}
-    with ProcessPoolExecutor(processes) as pool:
-        for outcome in pool.map(run, seeds) if processes > 1 else map(run, seeds):
-            done += 1
-            for name, count in outcome.counts.items():
-                totals[name] = totals.get(name, 0) + count
-            if outcome.problems:
-                failed.append(outcome.seed)
-                _tell(outcome)
-                if until_failure:
-                    pool.shutdown(cancel_futures=True)
-                    break
-            if done % 50 == 0:
-                print(f"{done} of {len(seeds)} seeds, {len(failed)} failed, {time.monotonic() - began:.0f} s", flush=True)
-    counted = ", ".join(f"{count} {name}" for name, count in totals.items())
-    print(f"{done} seeds in {time.monotonic() - began:.0f} s: {counted}")
+    began = time.monotonic()
+    failed: list[int] = []
+    totals: Counter[str] = Counter()
+    for done, outcome in enumerate(_outcomes(seeds, processes), 1):
+        totals.update(outcome.counts)
+        if outcome.problems:
+            failed.append(outcome.seed)
+            _tell(outcome)
+        if done % 50 == 0 or done == len(seeds):
+            print(f"{done} of {len(seeds)} seeds, {len(failed)} failed, {time.monotonic() - began:.0f} s", flush=True)
+        if failed and until_failure:
+            break
+    print(", ".join(f"{count} {name}" for name, count in totals.items()))
     print(f"failed: {' '.join(map(str, failed))}" if failed else "all hold")
     return 1 if failed else 0
+
+
+def _outcomes(seeds: range, processes: int) -> Iterator[Outcome]:
+    if processes == 1:
+        yield from map(run, seeds)
+        return
+    with ProcessPoolExecutor(processes) as pool:
+        yield from pool.map(run, seeds)
 
 
 def _tell(outcome: Outcome) -> None:

@@ -164,8 +164,8 @@ def _board(world: World) -> list[str]:
         shown = _shown(world, card_id)
         if shown["ClaimExpiresAt"] is not None and not world.person.touched[card_id] and not world.vanishes:
             found.append(f"card {card_id} is {shown['Status']} and its claim expires at {shown['ClaimExpiresAt']}")
-        if world.person.touched[card_id]:
-            continue
+        if world.person.touched[card_id] or (world.shared and world.sleeps):
+            continue  # an expired claim is shown to people while its maker stands still: not promised
         state = states.get(shown["RunId"] or "")
         if (shown["Status"] == "Complete") != (state == "succeeded"):
             found.append(f"card {card_id} is {shown['Status']}, its run {shown['RunId']} is {state}")

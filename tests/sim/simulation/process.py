@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -12,6 +13,9 @@ from typing import Any
 
 import structlog
 from pydantic import SecretStr
+from sqlalchemy import Engine
+
+import store.database
 
 from hermes.claim import ClaimingPoll, Desk
 from hermes.crash_points import CrashPoint, reach
@@ -40,13 +44,26 @@ SETTINGS = EngineSettings(lease=timedelta(seconds=20), suspect_pause=timedelta(s
 CARD_LEASE = timedelta(minutes=2)
 POLL = "tasks"
 TICK = 5.0
-DUE_CARDS = "SELECT 1 FROM cards WHERE due_at <= :now OR state = 'candidate' LIMIT 1"
+DUE_CARDS = (
+    "SELECT 1 FROM cards WHERE due_at <= :now OR state = 'candidate' "
+    "AND EXISTS (SELECT 1 FROM places WHERE run_id IS NULL OR until <= :now) LIMIT 1"
+)
 DUE_RUNS = (
     "SELECT 1 FROM runs WHERE state IN ('ready', 'waiting') AND due_at <= :now "
     "OR state = 'running' AND lease_until <= :now LIMIT 1"
 )
 
-_caches: dict[str, Any] = {}
+_make_engine = store.database._sqlite_engine
+_free: dict[tuple[str, str], list[Engine]] = defaultdict(list)
+
+
+def _engine(url: str, *, synchronous: str) -> Engine:
+    """Making one, and compiling its statements, takes longer than all it does for a seed: a closed one is used again."""
+    free = _free[url, synchronous]
+    return free.pop() if free else _make_engine(url, synchronous=synchronous)
+
+
+store.database._sqlite_engine = _engine
 
 
 class SimulatedDatabase(Database):
@@ -55,9 +72,12 @@ class SimulatedDatabase(Database):
     def __init__(self, url: str, schedule: Schedule, place: Process | None) -> None:
         super().__init__(url, schedule.clock, lease_clock=schedule.clock)
         self._place = place
-        for name in ("engine", "_bookkeeping"):  # compiled statements are the same in every process
-            engine = getattr(self, name)
-            engine._compiled_cache = _caches.setdefault(name, engine._compiled_cache)
+
+    def close(self) -> None:
+        super().close()
+        url = self.url.render_as_string()
+        _free[url, "FULL"].append(self.engine)
+        _free[url, "NORMAL"].append(self._bookkeeping)
 
     @contextmanager
     def _transaction(self, *args: Any, **how: Any) -> Iterator[UnitOfWork]:

@@ -6,8 +6,8 @@ import itertools
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -72,12 +72,23 @@ class Outcome:
 
 
 def run(seed: int, trace: Callable[[str], None] | None = None) -> Outcome:
-    with tempfile.TemporaryDirectory(prefix="hermes-sim-", dir=_memory()) as folder, entropy.seeded(seed):
-        world = World(seed, Path(folder), trace)
+    with _folder() as folder, entropy.seeded(seed):
+        world = World(seed, folder, trace)
         try:
             return world.live()
         finally:
             world.close()
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    """Always of the same name in one process, so that what was made for its files is of use again."""
+    folder = _template() / "world"
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
 
 
 class World:
@@ -101,6 +112,8 @@ class World:
         self.shared = random.random() < 0.55
         self.vanishes = self.shared and random.random() < 0.25
         """The other installation dies for good."""
+        self.sleeps = not self.vanishes and random.random() < (0.4 if self.shared else 0.1)
+        """A whole installation stands still for longer than its claims last."""
         self.processes: list[Process] = []
         self.installations = [self._installation("ours")]
         if self.shared:
@@ -146,6 +159,8 @@ class World:
         busy = random.uniform(60, MOST_BUSY)
         if self.vanishes:
             schedule.after(random.uniform(5, 150), self._vanish)
+        if self.sleeps:
+            schedule.after(random.uniform(5, 60), self._sleep)
         self._until(busy, lambda: person.greenlet.dead and not unsettled(self))
         self._calm()
         ended = self._until(QUIET, lambda: not unsettled(self)) and self._until(QUIET, lambda: not unsettled(self))
@@ -223,6 +238,12 @@ class World:
         self.schedule.note("world", "the other installation dies for good")
         for process in self._of("theirs"):
             self.schedule.kill(process)
+
+    def _sleep(self) -> None:
+        length = self.schedule.random.uniform(1.0, 2.5) * CARD_LEASE.total_seconds()
+        self.schedule.note("world", f"an installation sleeps for {length:.1f} s")
+        for process in self._of(self.installations[-1].name):
+            process.resumes_at = self.schedule.now + length
 
     def _of(self, name: str) -> list[Process]:
         return [p for p in self.processes if p.installation.name == name and not p.dead]
