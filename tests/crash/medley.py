@@ -8,6 +8,7 @@ import argparse
 import json
 import random
 import signal
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -53,6 +54,9 @@ class Medley(Siege):
     """Shape by name."""
     unfired: list[tuple[str, int]] = field(default_factory=list)
     fired_again: int = 0
+    chance: random.Random = field(default_factory=random.Random)
+    """Of the feeder. It has a thread of its own: a process that is suspended while it writes holds up all writers."""
+    over: threading.Event = field(default_factory=threading.Event)
 
     def commit(self, change: Callable[[Any], Any]) -> Any:
         """As somebody outside would: until it is there."""
@@ -63,8 +67,16 @@ class Medley(Siege):
             except StoreUnavailable:
                 time.sleep(0.1)
 
+    def feed_on(self) -> None:
+        while not self.over.wait(0.3):
+            for _ in range(8 * (1 + (40 - _open(self)) // 8)):
+                self.put()
+            self.fire_some(self.chance.randint(0, 8))
+        while self.unfired:
+            self.fire_some(50)
+
     def put(self) -> None:
-        shape = self.random.choice(tuple(EXPECTED))
+        shape = self.chance.choice(tuple(EXPECTED))
         name = f"{shape} {len(self.names)}"
         new = NewRun(
             key=user_key("default", name),
@@ -79,13 +91,13 @@ class Medley(Siege):
     def fire_some(self, most: int) -> None:
         """In the order of their numbers for each name; sometimes twice under one id, as senders do."""
         for _ in range(min(most, len(self.unfired))):
-            name = self.random.choice([name for name, _ in self.unfired])
+            name = self.chance.choice([name for name, _ in self.unfired])
             pair = next(entry for entry in self.unfired if entry[0] == name)
             self.unfired.remove(pair)
             event = NewEvent(
                 "MEDLEY_ARRIVED", name, json.dumps({"number": pair[1]}), event_id=f"{pair[1]}", fired_by="medley"
             )
-            for _ in range(self.random.choice((1, 1, 2))):
+            for _ in range(self.chance.choice((1, 1, 2))):
                 fired = self.commit(lambda unit, event=event: unit.events.fire(event, max_kept=100))
                 self.fired_again += fired.duplicate
 
@@ -104,19 +116,16 @@ def medley(folder: Path, nursery: Nursery, options: argparse.Namespace, postgres
     under = Medley(trial, random.Random(options.seed), options.processes, postgres)
     under.database = Database(trial.url, SystemClock())
     under.roles = ("worker",)
+    under.chance = random.Random(options.seed + 1)
+    feeder = threading.Thread(target=under.feed_on, name="feeder", daemon=True)
+    feeder.start()
     try:
         began = time.monotonic()
-        next_put, next_strike, next_restart = began, began + 1.0, began + 20.0
+        next_strike, next_restart = began + 1.0, began + 20.0
         while under.kills < wanted:
             now = time.monotonic()
             under.fill()
             under.wake()
-            if now >= next_put:
-                next_put = now + 0.5
-                while _open(under) < 40:
-                    for _ in range(8):
-                        under.put()
-                under.fire_some(under.random.randint(0, 8))
             if now >= next_strike:
                 next_strike = now + under.random.uniform(0.3, 0.9)
                 under.strike()
@@ -129,8 +138,8 @@ def medley(folder: Path, nursery: Nursery, options: argparse.Namespace, postgres
                 say(f"  {under.kills} kills after {now - began:.0f} s, {len(under.names)} runs")
         under.wake(all_of_them=True)
         under.fill()
-        while under.unfired:
-            under.fire_some(50)
+        under.over.set()
+        feeder.join(60)
         quiet_from = time.monotonic()
         try:
             eventually("every run is over", lambda: _open(under) == 0, options.patience, every=0.2)
@@ -147,7 +156,9 @@ def medley(folder: Path, nursery: Nursery, options: argparse.Namespace, postgres
         ]
         return found
     finally:
+        under.over.set()
         under.wake(all_of_them=True)
+        feeder.join(60)
         under.database.close()
         trial.close()
 
