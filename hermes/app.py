@@ -58,6 +58,9 @@ from store.migrate import Version, refuse_damaged, statements, upgrade, version
 
 log = structlog.get_logger("hermes.app")
 
+API_THREADS = 16
+"""Requests of the API that ask the database at once."""
+
 
 def models() -> Models:
     """What the configuration may name."""
@@ -98,7 +101,8 @@ class App:
         self.metrics = Metrics()
         self.redactor = Redactor(configuration.secrets)
         # As many threads as may want the database at once: slots, polls, the desk, background loops.
-        self.store = Database(configuration.database_url, self.clock, connections=configuration.workers.slots + 8)
+        connections = configuration.workers.slots + 8 + (API_THREADS if configuration.api is not None else 0)
+        self.store = Database(configuration.database_url, self.clock, connections=connections)
         self._boot_id = boot_id or secrets.token_hex(4)
         self._identity: Identity | None = None
         self._boards: dict[str, NotionTaskBoard] = {}

@@ -14,7 +14,7 @@ from hermes.model.run import Run, RunState
 from hermes.operations import NotFound, near_misses
 from hermes.ports.polls import Poll, PollStatus
 from hermes.ports.survey import WorkLeft
-from hermes.process import Process
+from hermes.process import ALL_ROLES, Process, Role
 
 LOOK_SECONDS = 0.1
 PATIENCE = timedelta(seconds=90)
@@ -47,7 +47,7 @@ def run_once(app: App, names: Sequence[str], wait: timedelta, stop: threading.Ev
     missing = [name for name in names if name not in app.configuration.polls]
     if missing:
         raise NotFound(f"There is no poll {missing[0]!r}.{near_misses(missing[0], list(app.configuration.polls))}")
-    process = Process(app, ticks=False)
+    process = Process(app, ALL_ROLES - {Role.web}, ticks=False)
     try:
         process.start()
         return _Round(app, process, wait, stop).work(names)

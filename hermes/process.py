@@ -28,6 +28,8 @@ class Role(StrEnum):
     """Drives runs."""
     board = "board"
     """Serves the local board and its page."""
+    web = "web"
+    """Serves the API, where hermes.yaml has a section `api:`."""
 
 
 ALL_ROLES = frozenset(Role)
@@ -80,6 +82,10 @@ class Process:
             self.worker.start()
         if self._desk_loop is not None:
             self._desk_loop.start()
+        if Role.web in self.roles and app.configuration.api is not None:
+            from hermes.api.server import serve  # half a second of imports that a process without it is spared
+
+            self._closing.append(serve(app, app.configuration.api))
         self.ticker.start()
         log.info("started", roles=sorted(self.roles), installation=app.identity.installation, boot=app.identity.boot_id)
 

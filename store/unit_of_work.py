@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from store.api_keys import ApiKeyStatements
 from store.claims import ClaimStatements
 from store.endings import EndingStatements
 from store.events import EventStatements
@@ -77,6 +78,10 @@ class UnitOfWork:
                 self.pipeline.settle()
             self.claims.run_changed(run_id)
             self.wakes()
+
+    @cached_property
+    def api_keys(self) -> ApiKeyStatements:
+        return ApiKeyStatements(self)
 
     @cached_property
     def installation(self) -> InstallationStatements:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import typer
 
-ROLES = ("scheduler", "worker", "board")
+ROLES = ("scheduler", "worker", "board", "web")
 STATES = ("ready", "running", "waiting", "succeeded", "refused", "failed", "parked", "cancelled")
 
 

@@ -32,7 +32,7 @@ def up(
         ),
     ] = None,
 ) -> None:
-    """Do the work until it is stopped: watch boards, claim cards, run them, serve the local board.
+    """Do the work until it is stopped: watch boards, claim cards, run them, serve the local board and the API.
 
     SIGTERM or Ctrl+C drains: what runs is finished or handed back, and the process exits with 0. A second one ends it
     at once; its runs are taken over by the next process.
@@ -40,7 +40,10 @@ def up(
     from hermes.process import ALL_ROLES, Process, Role
 
     with signals() as stop, working_app(ctx) as app:
-        process = Process(app, frozenset(map(Role, role)) if role else ALL_ROLES)
+        roles = frozenset(map(Role, role)) if role else ALL_ROLES
+        if role and Role.web in roles and app.configuration.api is None:
+            raise typer.BadParameter("--role web serves the API: hermes.yaml needs a section `api:` (docs/api.md)")
+        process = Process(app, roles)
         try:
             process.start()
             _greet(app, process)
@@ -101,6 +104,10 @@ def _greet(app: App, process: Process) -> None:
     )
     if process.roles != ALL_ROLES:
         say(f"  roles          {', '.join(sorted(process.roles))}")
+    if app.configuration.api is not None and "web" in process.roles:
+        from hermes.api.server import url_of
+
+        say(f"  API            {url_of(app.configuration.api)}/openapi.json")
     if process.scheduler is None:
         for connection in app.local_connections().values() if "board" in process.roles else ():
             say(f"  local board    {connection.url}/")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, SecretStr
 
-from hermes.config.hermes_file import Log, Workers
+from hermes.config.hermes_file import Api, Log, Workers
 from hermes.config.poll_file import BoardSource, Claim, Schedule, Stop
 from hermes.config.problems import Problem
 from hermes.config.validation import ConfigFile, Loc
@@ -85,6 +85,8 @@ class Configuration:
     polls: Mapping[str, PollConfig]
     secrets: frozenset[str] = field(repr=False, default=frozenset())
     """Every secret value in use, for redaction."""
+    api: Api | None = None
+    """None: it is not served."""
 
 
 @dataclass(slots=True)

@@ -24,6 +24,23 @@ class Workers(Section):
     """How often the background loops look."""
 
 
+class Api(Section):
+    """Off without this section."""
+
+    host: Text = "127.0.0.1"
+    """The address it listens at; one that other machines reach belongs behind something that speaks TLS."""
+    port: Annotated[Whole, Field(ge=1, le=65535)] = 8451
+    hosts: tuple[Text, ...] = ()
+    """Names under which it is asked for, beside this machine's own and `host`; requests for others are refused."""
+    max_body_bytes: Annotated[Whole, Field(ge=1024, le=1024 * 1024)] = 256 * 1024
+    """Of one request."""
+
+    @field_validator("hosts", mode="before")
+    @classmethod
+    def _list_to_tuple(cls, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
+
+
 class Log(Section):
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["auto", "json", "console"] = "auto"
@@ -46,6 +63,8 @@ class HermesFile(Section):
     """By name; each is read by the board model of its connection's type."""
     channels: dict[Id, SecretStr] = Field(default_factory=dict)
     """Where notices go: Apprise URLs by name."""
+    api: Api | None = None
+    """The API that fires events and starts runs."""
     log: Log = Log()
 
     @field_validator("functions", mode="before")

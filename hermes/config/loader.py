@@ -108,6 +108,7 @@ class _Reader:
             channels=file.channels,
             polls=dict(sorted(polls.items())),
             secrets=frozenset(self._secrets),
+            api=file.api,
         )
 
     # hermes.yaml

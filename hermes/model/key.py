@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import unicodedata
 
+from hermes.model.namespace import checked_namespace
+
 MAX_KEY = 500
 
 
@@ -29,4 +31,4 @@ def checked_key(key: str) -> str:
 def user_key(namespace: str, key: str) -> str:
     """The key of a run that was started under `key` by its function's own users: apart from those of cards and
     effects, and from those of other namespaces. Raises ValueError."""
-    return checked_key(f"run:{namespace}:{checked_key(key)}")
+    return checked_key(f"run:{checked_namespace(namespace)}:{checked_key(key)}")

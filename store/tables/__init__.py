@@ -10,6 +10,6 @@ SQLModel.metadata.naming_convention = {
     "pk": "pk_%(table_name)s",
 }
 
-from store.tables import claims, events, installation, limits, polls, runs  # noqa: E402
+from store.tables import api_keys, claims, events, installation, limits, polls, runs  # noqa: E402
 
-__all__ = ["claims", "events", "installation", "limits", "polls", "runs"]
+__all__ = ["api_keys", "claims", "events", "installation", "limits", "polls", "runs"]

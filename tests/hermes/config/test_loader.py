@@ -89,7 +89,7 @@ workers: {slots: 0}
     folder.poll(poll_text.replace("poll: tasks", "poll: other") + "budget_usd: 5\n", "more")
     assert folder.problems() == [
         "config/hermes.yaml:1:1: unknown key `conections`. Did you mean `connections`? (allowed: data, database, "
-        "timezone, functions, workers, connections, boards, channels, log)",
+        "timezone, functions, workers, connections, boards, channels, api, log)",
         "config/hermes.yaml:3:52: unknown key `tokn`. Did you mean `token`? (allowed: type, token, base_url)",
         "config/hermes.yaml:4:17: unknown connection type `trello`. (allowed: tracker)",
         "config/hermes.yaml:6:22: no such connection `mian`. Did you mean `main`? (allowed: main, other)",
