@@ -41,8 +41,10 @@ def child_ending(
     state: RunState, result: str | None, error: RunError | None, reason: str | None
 ) -> tuple[StepState, str | None, RunError | None]:
     """State, result and error of a step whose run ended so."""
-    if state is RunState.succeeded:
+    if state is RunState.succeeded and result is not None:
         return StepState.done, result, None
+    if state is RunState.succeeded:
+        return StepState.failed, None, RunError("ResultForgotten", "it succeeded, and its result is no longer kept")
     if state is RunState.parked:
         return StepState.parked, None, RunError("Parked", reason or "it needs attention")
     if state is RunState.failed and error is not None:

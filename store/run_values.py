@@ -63,6 +63,7 @@ def run_of(row: Row[Any]) -> Run:
         namespace=row.namespace,
         base_seq=row.base_seq,
         continued=row.continued,
+        whole=row.details == "whole",
     )
 
 

@@ -88,7 +88,7 @@ _OPEN_CHILDREN = select(RUNS.c.id).where(
     in_state(RunState.ready, RunState.waiting, RunState.running),
     ~select(STEPS.c.run_id).where(STEPS.c.awaits_run_id == RUNS.c.id, STEPS.c.run_id != bindparam("b_run")).exists(),
 )
-_STOPPED = in_state(RunState.failed, RunState.parked, RunState.cancelled)
+_STOPPED = and_(in_state(RunState.failed, RunState.parked, RunState.cancelled), RUNS.c.details == "whole")
 _RESUME = (
     update(RUNS)
     .where(_THIS, _STOPPED)
@@ -308,6 +308,8 @@ class RunStatements:
             return Resumed.unknown_run
         if RunState(row.state) not in (RunState.failed, RunState.parked, RunState.cancelled):
             return Resumed.not_stopped
+        if row.details != "whole":
+            return Resumed.forgotten
         children = execute(_PARKED_CHILDREN, about).scalars().all()
         if decision is None and any(execute(_IN_DOUBT, {"b_run": run}).first() for run in (run_id, *children)):
             return Resumed.needs_decision

@@ -94,11 +94,15 @@ _AFRESH_COMMAND = (
     .values(state=StepState.retry.value, attempts_before=STEPS.c.attempts, finished_at=None, due_at=None)
     .returning(STEPS.c.seq)
 )
+_LAST_FAILED_CHILD = select(STEPS.c.awaits_run_id).where(_LAST_FAILED, STEPS.c.awaits_run_id.is_not(None))
 _AFRESH_CHILD = (
     update(STEPS)
-    .where(_LAST_FAILED, STEPS.c.awaits_run_id.is_not(None))
+    .where(
+        _LAST_FAILED,
+        select(RUNS.c.id).where(RUNS.c.id == STEPS.c.awaits_run_id, RUNS.c.finished_at.is_(None)).exists(),
+    )
     .values(state=StepState.waiting.value, finished_at=None)
-    .returning(STEPS.c.seq, STEPS.c.awaits_run_id)
+    .returning(STEPS.c.seq)
 )
 _RUN = select(RUNS).where(RUNS.c.id == bindparam("b_run"))
 _LOSE = (
@@ -206,11 +210,13 @@ def grant_afresh(uow: UnitOfWork, run_id: str) -> int | None:
     command = uow.connection.execute(_AFRESH_COMMAND, {"b_run": run_id}).one_or_none()
     if command is not None:
         return int(command.seq)
-    child = uow.connection.execute(_AFRESH_CHILD, {"b_run": run_id}).one_or_none()
+    child = uow.connection.execute(_LAST_FAILED_CHILD, {"b_run": run_id}).one_or_none()
     if child is None:
         return None
     uow.runs.resume(child.awaits_run_id)
-    return int(child.seq)
+    # One that was refused, or whose steps are no longer kept, does not go on: waiting for it would never end.
+    afresh = uow.connection.execute(_AFRESH_CHILD, {"b_run": run_id}).one_or_none()
+    return None if afresh is None else int(afresh.seq)
 
 
 class StepStatements:

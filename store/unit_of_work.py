@@ -20,6 +20,7 @@ from store.pipeline import Pipeline
 from store.places import PlaceStatements
 from store.polls import PollStatements
 from store.prepared import Prepared
+from store.retention import RetentionStatements
 from store.runs import RunStatements
 from store.steps import StepStatements
 from store.survey import SurveyStatements
@@ -126,3 +127,7 @@ class UnitOfWork:
     @cached_property
     def survey(self) -> SurveyStatements:
         return SurveyStatements(self)
+
+    @cached_property
+    def retention(self) -> RetentionStatements:
+        return RetentionStatements(self)

@@ -145,6 +145,8 @@ class Run:
     """Last step of the histories before this one."""
     continued: int = 0
     """How often it has begun an empty history."""
+    whole: bool = True
+    """False: it is over for so long that only its key and its ending are kept."""
 
 
 @dataclass(frozen=True, slots=True)

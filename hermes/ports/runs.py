@@ -40,6 +40,8 @@ class Resumed(StrEnum):
     unknown_run = "unknown_run"
     not_stopped = "not_stopped"
     """It is not failed, parked or cancelled: somebody resumed it already, or it never stopped."""
+    forgotten = "forgotten"
+    """Its steps are no longer kept: going on would do again what is done."""
     needs_decision = "needs_decision"
     """A naive step may have happened: say whether it did (`done`) or is to be made again (`again`)."""
 

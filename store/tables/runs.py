@@ -27,6 +27,8 @@ class RunRow(SQLModel, table=True):
         Index("ix_runs_waiting", "due_at", **_where("state = 'waiting'")),
         Index("ix_runs_running", "lease_until", **_where("state = 'running'")),
         Index("ix_runs_created", "created_at"),
+        # What retention has still to do with.
+        Index("ix_runs_over", "finished_at", **_where("finished_at IS NOT NULL AND details <> 'gone'")),
         Index("ix_runs_poll", "poll_id", "created_at"),
         Index("ix_runs_object", "object_id"),
         Index("ix_runs_parent", "parent_run_id"),
@@ -73,6 +75,8 @@ class RunRow(SQLModel, table=True):
     """Last step of the histories before this one: steps go on counting, so that no idempotency key comes twice."""
     continued: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
     """How often it has begun an empty history."""
+    details: str = Field(default="whole", max_length=10, sa_column_kwargs={"server_default": "whole"})
+    """whole; going: retention removes steps and timeline, and nobody may resume it; gone: key and ending are left."""
 
 
 class StepRow(SQLModel, table=True):
