@@ -13,7 +13,7 @@ import structlog
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from hermes.api.problems import SOON, answer
+from hermes.api.problems import SOON, accident, answer
 
 log = structlog.get_logger("hermes.api")
 
@@ -66,7 +66,7 @@ class Guard:
         except Exception:  # the top of a request
             log.exception("the API failed", path=scope["path"][:200])
             if not started:
-                await answer(500, "internal", "Something failed here; the log says what.")(scope, receive, guarded)
+                await accident()(scope, receive, guarded)
         finally:
             self._under_way -= 1
 

@@ -82,6 +82,7 @@ def install(api: FastAPI) -> None:
     api.add_exception_handler(HermesError, _known)
     api.add_exception_handler(RequestValidationError, _parameters)
     api.add_exception_handler(HTTPException, _by_status)
+    api.add_exception_handler(Exception, _accident)
 
 
 async def _problem(_request: Request, error: Exception) -> JSONResponse:
@@ -112,3 +113,12 @@ async def _by_status(_request: Request, error: Exception) -> JSONResponse:
     codes = {404: ("no_such_path", "There is nothing at this path."), 405: ("no_such_method", "Not with this method.")}
     code, message = codes.get(error.status_code, ("refused", "The request was refused."))
     return answer(error.status_code, code, message, error.headers)
+
+
+async def _accident(_request: Request, _error: Exception) -> JSONResponse:
+    """The guard logs it."""
+    return accident()
+
+
+def accident() -> JSONResponse:
+    return answer(500, "internal", "Something failed here; the log says what.")

@@ -7,6 +7,7 @@ import resource
 import socket
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import structlog
 import uvicorn
@@ -33,6 +34,10 @@ class _Protocol(H11Protocol):
     """Lets nobody hold a connection for nothing, and keeps files free for the database."""
 
     _deadline: asyncio.TimerHandle | None = None
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.access_log = False  # whatever handlers there are: instance ids are not for the log
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)

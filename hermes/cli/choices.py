@@ -8,6 +8,7 @@ from collections.abc import Callable
 import typer
 
 ROLES = ("scheduler", "worker", "board", "web")
+SCOPES = ("fire", "runs:read", "runs:write", "runs:debug")
 STATES = ("ready", "running", "waiting", "succeeded", "refused", "failed", "parked", "cancelled")
 
 

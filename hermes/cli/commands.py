@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from hermes.cli import board, db, demo, doctor, init, polls, run_once, runs, up, validate
+from hermes.cli import board, db, demo, doctor, events, fire, init, keys, polls, run_once, runs, start, up, validate
 from hermes.cli.context import Globals
 from hermes.cli.exits import HELP, Commands
 
@@ -18,12 +18,16 @@ COMMANDS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("validate", validate.validate),
     ("up", up.up),
     ("run-once", run_once.run_once),
+    ("start", start.start),
+    ("fire", fire.fire),
     ("demo", demo.demo),
     ("doctor", doctor.doctor),
 )
 GROUPS: tuple[tuple[str, typer.Typer], ...] = (
     ("polls", polls.app),
     ("runs", runs.app),
+    ("events", events.app),
+    ("keys", keys.app),
     ("board", board.app),
     ("db", db.app),
 )

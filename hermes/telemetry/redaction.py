@@ -16,6 +16,7 @@ MAX_DEPTH = 8
 
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b(?:ntn|secret|sk|xox[abprs]|ghp|gho|github_pat|whsec)[_-][A-Za-z0-9_\-]{8,}"), MASK),
+    (re.compile(r"\b(hp_[a-z0-9]{10}_)[A-Za-z0-9_\-]{8,}"), rf"\1{MASK}"),  # a key of our own API, but for its name
     (re.compile(r"\b(Bearer|Basic)\s+[A-Za-z0-9._~+/=\-]{6,}", re.IGNORECASE), rf"\1 {MASK}"),
     (re.compile(r"(://)[^/\s:@'\"]*:[^/\s@'\"]+@"), rf"\1{MASK}@"),
     # Not after a character of its own alphabet: else a text of many `eyJ-` would be searched from each of them.

@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import inspect
 
 from hermes.api.server import serve
 from hermes.app import App
@@ -93,7 +94,7 @@ class Served:
         (config / "hermes.yaml").write_text(json.dumps(content))
         self.app = App.load(config, clock=clock)
         assert self.app.configuration.api is not None
-        self.stop = serve(self.app, self.app.configuration.api)
+        self._stop = serve(self.app, self.app.configuration.api)
         self.worker: Worker = self.app.worker()
         self.root = f"http://127.0.0.1:{self.port}"
         self.http = httpx.Client(base_url=f"{self.root}/api/v1", timeout=60, trust_env=False)
@@ -129,6 +130,13 @@ class Served:
     def events(self, **wanted: Any) -> list[Any]:
         with self.app.store.read() as unit:
             return unit.events.find(limit=5_000, **wanted)
+
+    def tables(self) -> list[str]:
+        return list(inspect(self.app.store.engine).get_table_names())
+
+    def stop(self) -> None:
+        self._stop()
+        self._stop = lambda: None
 
     def close(self) -> None:
         self.http.close()
