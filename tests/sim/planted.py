@@ -1,3 +1,4 @@
+# ruff: noqa: E501 -- lines of the code as they stand there
 """Plants bugs in a copy of the code, one at a time, and counts the seeds until the simulation finds each.
 
     python tests/sim/planted.py              all of them, two at a time
@@ -21,7 +22,9 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "protections"))
 
-from remove import copy_of_the_code
+from remove import ROOT, copy_of_the_code  # noqa: E402 -- as a script finds it
+
+__all__ = ["BUGS", "ROOT"]
 
 Edit = tuple[str, str, str]
 """File, what stands there exactly once, and what is put in its place."""
@@ -43,10 +46,17 @@ BUGS = (
                 '    or_(RUNS.c.owner == bindparam("b_owner"), bindparam("b_fence", type_=Integer) > 0),\n',
             ),
             ("store/holding.py", "import ColumnElement, and_,", "import ColumnElement, Integer, or_, and_,"),
-            ("store/leases.py", '        RUNS.c.owner == bindparam("b_owner"),\n        in_state(RunState.running),\n    )\n    .values(lease_until=bindparam("b_until"))',
-             '        in_state(RunState.running),\n    )\n    .values(lease_until=bindparam("b_until"))'),
+            (
+                "store/leases.py",
+                '        RUNS.c.owner == bindparam("b_owner"),\n        in_state(RunState.running),\n    )\n    .values(lease_until=bindparam("b_until"))',
+                '        in_state(RunState.running),\n    )\n    .values(lease_until=bindparam("b_until"))',
+            ),
             ("store/leases.py", "if (lease.run_id, lease.fence) in held}", "if lease.run_id in dict(held)}"),
-            ("store/leases.py", '{"b_runs": runs, "b_owner": owner, "b_until": until}', '{"b_runs": runs, "b_until": until}'),
+            (
+                "store/leases.py",
+                '{"b_runs": runs, "b_owner": owner, "b_until": until}',
+                '{"b_runs": runs, "b_until": until}',
+            ),
             (
                 "store/claims.py",
                 "        wanted = update(CardRow).where(*_is(hold.board, hold.card_id), col(CardRow.fence) == hold.fence)\n",
@@ -63,7 +73,13 @@ BUGS = (
     ),
     Bug(
         "settle no longer than W",
-        (("hermes/claim/claiming.py", "times.wait_out if late else times.settle", "times.wait_out if late else times.guard / 2"),),
+        (
+            (
+                "hermes/claim/claiming.py",
+                "times.wait_out if late else times.settle",
+                "times.wait_out if late else times.guard / 2",
+            ),
+        ),
     ),
     Bug(
         "ownership by the name on the page",
@@ -78,7 +94,13 @@ BUGS = (
     ),
     Bug(
         "no wait-out after an unknown write",
-        (("hermes/claim/desk.py", "                unknown_until = uow.now + wait\n", "                wait = timedelta(0)\n"),),
+        (
+            (
+                "hermes/claim/desk.py",
+                "                unknown_until = uow.now + wait\n",
+                "                wait = timedelta(0)\n",
+            ),
+        ),
     ),
     Bug(
         "foreign claim taken over",
@@ -100,7 +122,13 @@ BUGS = (
     ),
     Bug(
         "lease shorter than the wait-out",
-        (("hermes/claim/work.py", "    return now + 2 * board.times.wait_out\n", "    return now + board.times.wait_out / 4\n"),),
+        (
+            (
+                "hermes/claim/work.py",
+                "    return now + 2 * board.times.wait_out\n",
+                "    return now + board.times.wait_out / 4\n",
+            ),
+        ),
     ),
     Bug(
         "intent written after the effect",
@@ -180,7 +208,13 @@ def hunt(bug: Bug, seeds: int) -> tuple[bool, str]:
             return False, wrong
         environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
         done = subprocess.run(
-            [sys.executable, str(folder / "tests/sim/simulate.py"), f"--seeds={seeds}", "--processes=1", "--until-failure"],
+            [
+                sys.executable,
+                str(folder / "tests/sim/simulate.py"),
+                f"--seeds={seeds}",
+                "--processes=1",
+                "--until-failure",
+            ],
             cwd=folder,
             env=environment,
             capture_output=True,
@@ -193,7 +227,9 @@ def hunt(bug: Bug, seeds: int) -> tuple[bool, str]:
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="planted.py", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="planted.py", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("names", nargs="*")
     parser.add_argument("--seeds", type=int, default=1000)
     parser.add_argument("--processes", type=int, default=2)

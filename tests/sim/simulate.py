@@ -1,7 +1,7 @@
 """Deterministic simulation: the real code on one schedule of a seed. docs/simulation.md says what is simulated.
 
-    python tests/sim/simulate.py --seed 7 --trace      one seed, everything that happens
-    python tests/sim/simulate.py --seeds 1000          seeds 1 to 1000, two processes at a time
+python tests/sim/simulate.py --seed 7 --trace      one seed, everything that happens
+python tests/sim/simulate.py --seeds 1000          seeds 1 to 1000, two processes at a time
 """
 
 from __future__ import annotations
@@ -20,14 +20,20 @@ from simulation.world import Outcome, run
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="simulate.py", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="simulate.py", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--seed", type=int, help="this one alone")
     parser.add_argument("--trace", action="store_true", help="everything that happens, a line each")
     parser.add_argument("--seeds", type=int, default=1000, help="how many (default 1000)")
     parser.add_argument("--first", type=int, default=1, help="the first of them (default 1)")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--until-failure", action="store_true", help="stop at the first that fails")
+    parser.add_argument("--hash", action="store_true", help="of one seed, only the hash of all that happened")
     chosen = parser.parse_args(arguments)
+    if chosen.hash:
+        print(run(chosen.seed).digest)
+        return 0
     if chosen.seed is not None:
         return _one(chosen.seed, trace=chosen.trace)
     return _many(range(chosen.first, chosen.first + chosen.seeds), chosen.processes, until_failure=chosen.until_failure)
@@ -38,8 +44,8 @@ def _one(seed: int, *, trace: bool) -> int:
     outcome = run(seed, print if trace else None)
     _tell(outcome)
     print(
-        f"seed {seed}: {'FAILED' if outcome.problems else 'ok'}, {outcome.steps} steps, {outcome.seconds:.0f} s simulated "
-        f"in {time.monotonic() - began:.2f} s, {outcome.counts}, hash {outcome.digest[:16]}"
+        f"seed {seed}: {'FAILED' if outcome.problems else 'ok'}, {outcome.steps} steps, {outcome.seconds:.0f} s "
+        f"simulated in {time.monotonic() - began:.2f} s, {outcome.counts}, hash {outcome.digest[:16]}"
     )
     return 1 if outcome.problems else 0
 

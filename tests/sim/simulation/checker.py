@@ -19,9 +19,9 @@ def unsettled(world: World) -> list[str]:
     if world.network.under_way or world.services.under_way:
         found.append("requests are under way")
     for card_id in world.person.asked:
-        shown = _shown(world, card_id)
-        if shown["Status"] in OPEN and not _theirs_alone(world, shown):
-            found.append(f"card {card_id} is {shown['Status']}")
+        shown = world.person.look(card_id)
+        if shown["status"] in OPEN and not _theirs_alone(world, shown):
+            found.append(f"card {card_id} is {shown['status']}")
     for installation in _living(world):
         with world.rows(installation) as read:
             found += [
@@ -33,8 +33,8 @@ def unsettled(world: World) -> list[str]:
             found += [
                 f"{installation}: the row of card {card} is {state}, held by {holder}"
                 for card, state, holder in read(
-                    "SELECT card_id, state, holder FROM cards WHERE state IN ('claiming', 'settling', 'claimed', 'backoff') "
-                    "OR holder IS NOT NULL"
+                    "SELECT card_id, state, holder FROM cards WHERE holder IS NOT NULL "
+                    "OR state IN ('claiming', 'settling', 'claimed', 'backoff')"
                 )
             ]
     return found
@@ -42,7 +42,7 @@ def unsettled(world: World) -> list[str]:
 
 def _theirs_alone(world: World, shown: dict[str, Any]) -> bool:
     """A person has put their name over a claim whose maker is gone: the card is theirs (PROTOCOL.md)."""
-    return world.vanishes and shown["Status"] == "InProgress" and shown["ClaimedBy"] == "Ann"
+    return world.vanishes and shown["status"] == "InProgress" and shown["by"] == "Ann"
 
 
 def problems(world: World) -> list[str]:
@@ -64,7 +64,9 @@ def _databases(world: World) -> list[str]:
     found = []
     for installation in (i.name for i in world.installations):
         with world.rows(installation) as read:
-            found += [f"{installation}: integrity: {row[0]}" for row in read("PRAGMA integrity_check") if row[0] != "ok"]
+            found += [
+                f"{installation}: integrity: {row[0]}" for row in read("PRAGMA integrity_check") if row[0] != "ok"
+            ]
             found += [f"{installation}: foreign key: {row}" for row in read("PRAGMA foreign_key_check")]
             if installation in _living(world):
                 found += [
@@ -123,7 +125,7 @@ def _runs(world: World) -> list[str]:
     for (about, run_id), at in first.items():
         by_card[about].append((at, run_id))
     for card_id, asked in world.person.asked.items():
-        for number, (at, run_id) in enumerate(sorted(by_card[card_id]), 1):
+        for number, (at, _) in enumerate(sorted(by_card[card_id]), 1):
             allowed = sum(1 for instant in asked if instant <= at)
             if number > allowed:
                 who = [f"{installation_of[run]} {run[:8]} at {when:.1f}" for when, run in sorted(by_card[card_id])]
@@ -157,30 +159,19 @@ def _board(world: World) -> list[str]:
     """A card that nobody touched shows how its run ended."""
     found = []
     states: dict[str, str] = {}
-    for installation in (i.name for i in world.installations):
+    for installation in _living(world):  # what the others did last they may not have shown
         with world.rows(installation) as read:
             states |= dict(read("SELECT id, state FROM runs"))
     for card_id in world.person.asked:
-        shown = _shown(world, card_id)
-        if shown["ClaimExpiresAt"] is not None and not world.person.touched[card_id] and not world.vanishes:
-            found.append(f"card {card_id} is {shown['Status']} and its claim expires at {shown['ClaimExpiresAt']}")
+        shown = world.person.look(card_id)
+        if shown["until"] is not None and not world.person.touched[card_id] and not world.vanishes:
+            found.append(f"card {card_id} is {shown['status']} and its claim expires at {shown['until']}")
         if world.person.touched[card_id] or (world.shared and world.sleeps):
             continue  # an expired claim is shown to people while its maker stands still: not promised
-        state = states.get(shown["RunId"] or "")
-        if (shown["Status"] == "Complete") != (state == "succeeded"):
-            found.append(f"card {card_id} is {shown['Status']}, its run {shown['RunId']} is {state}")
+        state = states.get(shown["run_id"] or "")
+        if (shown["status"] == "Complete") != (state == "succeeded"):
+            found.append(f"card {card_id} is {shown['status']}, its run {shown['run_id']} is {state}")
         quiet = world.deaths == 0 and world.suspensions == 0 and not world.vanishes and not world.faulty
-        if quiet and "refuse" not in world.person.programs[card_id] and shown["Status"] != "Complete":
-            found.append(f"nothing was amiss, and card {card_id} is {shown['Status']}: {shown['LastError']}")
+        if quiet and "refuse" not in world.person.programs[card_id] and shown["status"] != "Complete":
+            found.append(f"nothing was amiss, and card {card_id} is {shown['status']}: {shown['error']}")
     return found
-
-
-def _shown(world: World, card_id: str) -> dict[str, Any]:
-    looked = world.person.look(card_id)
-    return {
-        "Status": looked["status"],
-        "ClaimedBy": looked["by"],
-        "RunId": looked["run_id"],
-        "LastError": looked["error"],
-        "ClaimExpiresAt": looked["until"],
-    }

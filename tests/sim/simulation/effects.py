@@ -59,9 +59,7 @@ class Services:
         """A body begins; returns the installation it begins in."""
         info, actor = current_step(), self.schedule.current
         installation = actor.place.name.partition("/")[0] if actor and actor.place else "nobody"
-        self.begun.append(
-            Begun(info.run_id, info.run_key, info.seq, installation, about, self.schedule.now)
-        )
+        self.begun.append(Begun(info.run_id, info.run_key, info.seq, installation, about, self.schedule.now))
         if self.recorded(installation, info.run_id, info.seq):
             self.again.append(f"step {info.seq} of {info.run_key}")
         return installation

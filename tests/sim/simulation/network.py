@@ -92,7 +92,9 @@ class Network:
             return {"type": "http.request", "body": content, "more_body": False}
 
         def told(response: Response | None) -> None:
-            self.schedule.note("board", f"{request.method} {request.url.path[-40:]} {response and response.status_code}")
+            self.schedule.note(
+                "board", f"{request.method} {request.url.path[-40:]} {response and response.status_code}"
+            )
             answered(response)
 
         self._drive(self.dispatcher(Request(scope, receive)), told)
@@ -119,7 +121,8 @@ class Network:
         box: list[Response | None] = []
         self.serve(request, request.read(), box.append)
         response = httpx.Response(box[0].status_code, content=bytes(box[0].body)) if box and box[0] else None
-        assert response is not None and response.status_code == 200, response and response.text
+        assert response is not None, "people are answered"
+        assert response.status_code == 200, response.text
         return response.json()
 
 

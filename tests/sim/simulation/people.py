@@ -11,7 +11,7 @@ from simulation.network import Network
 from simulation.schedule import Schedule
 
 WORDS = ("keyed", "checkable", "naive", "delay:4", "delay:40", "keyed", "keyed", "again:1", "naive", "refuse")
-SHOWN = {"status": "Status", "by": "ClaimedBy", "run_id": "RunId", "error": "LastError", "until": "ClaimExpiresAt"}
+SHOWN = {"Status": "status", "ClaimedBy": "by", "RunId": "run_id", "LastError": "error", "ClaimExpiresAt": "until"}
 OTHER_PLACES = ("Cancelled", "Complete", "Failed")
 
 
@@ -89,15 +89,21 @@ class Person:
         self.network.person("PATCH", f"pages/{card_id}", {"properties": properties})
 
     def look(self, card_id: str) -> dict[str, Any]:
-        page = self.network.person("GET", f"pages/{card_id}")
-        shown: dict[str, Any] = {"in_trash": page["in_trash"]}
-        for logical, name in SHOWN.items():
-            value = page["properties"][name]
-            kind = value["type"]
-            if kind == "select":
-                shown[logical] = value["select"] and value["select"]["name"]
-            elif kind == "date":
-                shown[logical] = value["date"] and value["date"]["start"]
-            else:
-                shown[logical] = "".join(part["plain_text"] for part in value[kind])
+        """Straight from the board's memory."""
+        store = self.network.dispatcher.board.store
+        card, board = store.get(card_id), store.get(self.board_id)
+        assert card is not None
+        assert board is not None
+        shown: dict[str, Any] = {"in_trash": card.in_trash}
+        for column_id, column in board.body["properties"].items():
+            if column["name"] in SHOWN:
+                shown[SHOWN[column["name"]]] = _plain(column, card.body["properties"].get(column_id))
         return shown
+
+
+def _plain(column: dict[str, Any], value: Any) -> Any:
+    if column["type"] == "select":
+        return next((option["name"] for option in column["options"] if option["id"] == value), None)
+    if column["type"] == "rich_text":
+        return "".join(part["content"] for part in value or ()) or None
+    return value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from functools import partial
@@ -13,10 +13,11 @@ from typing import Any
 
 import structlog
 from pydantic import SecretStr
+from simulation.network import Network
+from simulation.schedule import Actor, Died, Schedule
 from sqlalchemy import Engine
 
 import store.database
-
 from hermes.claim import ClaimingPoll, Desk
 from hermes.crash_points import CrashPoint, reach
 from hermes.durable.attempts import AttemptOutcome, Attempts, Raised, Returned, TimedOut
@@ -30,8 +31,6 @@ from hermes.model.claim import CardInput, ClaimPolicy
 from hermes.model.installation import Identity
 from hermes.model.json import JSON
 from hermes.ports.limiter import Limiter
-from simulation.network import Network
-from simulation.schedule import Actor, Died, Schedule
 from sources.notion import BoardSettings, NotionClient, NotionConnection, NotionTaskBoard
 from sources.notion.config import TimesOverrides
 from store.database import Database
@@ -58,7 +57,7 @@ _free: dict[tuple[str, str], list[Engine]] = defaultdict(list)
 
 
 def _engine(url: str, *, synchronous: str) -> Engine:
-    """Making one, and compiling its statements, takes longer than all it does for a seed: a closed one is used again."""
+    """Making one and compiling its statements takes longer than all it does for a seed: closed ones are used again."""
     free = _free[url, synchronous]
     return free.pop() if free else _make_engine(url, synchronous=synchronous)
 
@@ -145,10 +144,8 @@ class LateInPlace(LateWriter):
 
     def _once(self) -> None:
         self._expected = False
-        try:
+        with suppress(StoreUnavailable):
             self.tick()
-        except StoreUnavailable:
-            pass
 
 
 class PatientLimiter(Limiter):
@@ -241,7 +238,10 @@ class Process:
     def _board(self) -> NotionTaskBoard:
         settings = BoardSettings(connection="notion", board=self._board_id)
         connection = NotionConnection(
-            token=SecretStr(self.installation.name), base_url="http://127.0.0.1:8450", timeout_seconds=TIMEOUT, times=TIMES
+            token=SecretStr(self.installation.name),
+            base_url="http://127.0.0.1:8450",
+            timeout_seconds=TIMEOUT,
+            times=TIMES,
         )
         limiter, clock = self.installation.limiter, self._schedule.clock
         client = NotionClient(connection, limiter, clock=clock, transport=self._network.transport())
@@ -267,9 +267,9 @@ class Process:
                 self._rest(TICK)
                 continue
             try:
-                while desk.tick(limit=1):
+                while self._sees(DUE_CARDS) and desk.tick(limit=1):
                     self._schedule.pause(0.0, "desk")
-            except Exception:
+            except Exception:  # noqa: BLE001 -- where a thread of the process goes on too
                 self._log.exception("the desk failed")
             self._rest(TICK)
 
@@ -279,7 +279,7 @@ class Process:
             desk.ask(board)
         except SourceError:
             return
-        except Exception:
+        except Exception:  # noqa: BLE001 -- where a thread of the process goes on too
             self._log.exception("the poll failed")
         reach(CrashPoint.after_query)
 
@@ -293,7 +293,7 @@ class Process:
                 if number == 0:
                     self._worker.rescue()
                 taken = self._worker.lease(1)
-            except Exception:
+            except Exception:  # noqa: BLE001 -- where a thread of the process goes on too
                 self._log.exception("no runs leased")
                 taken = []
             for leased, held in taken:
@@ -308,5 +308,5 @@ class Process:
                 continue
             try:
                 self._worker.heartbeat()
-            except Exception:
+            except Exception:  # noqa: BLE001 -- where a thread of the process goes on too
                 self._log.exception("heartbeat failed")

@@ -1,5 +1,6 @@
-"""One thread, one seed, one schedule: actors are greenlets, and whoever pauses may find that time has passed, that
-others have been at work, or that its process has died. Everything that happens is noted, and the notes have one hash."""
+"""One thread, one seed, one schedule: actors are greenlets. Whoever pauses may find that time has passed, that others
+have been at work, or that its process has died. Everything that happens is noted, and the notes have one hash.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import hashlib
 import heapq
 import itertools
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Protocol
@@ -91,10 +93,8 @@ class Schedule:
 
     def spawn(self, name: str, body: Callable[[], None], place: Place | None = None, after: float = 0.0) -> Actor:
         def live() -> None:
-            try:
+            with suppress(Died):
                 body()
-            except Died:
-                pass
 
         actor = Actor(name, live, place, self.now + after)
         actor.greenlet.parent = self._main
@@ -120,7 +120,7 @@ class Schedule:
             pass
 
     def step(self, end: float) -> bool:
-        """One actor goes on, or a timer fires; time passes to it if it must. False when nothing is left before `end`."""
+        """One actor goes on, or a timer fires; time passes to it if it must. False when nothing is left to `end`."""
         times = [(self._may_go_at(actor), actor) for actor in self._actors]
         timer = self._timers[0][0] if self._timers else float("inf")
         first = min([timer, *(time for time, _ in times)])

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import itertools
+import atexit
 import shutil
 import sqlite3
 import tempfile
+import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import httpx
 import structlog
 from pydantic import SecretStr
-from sqlmodel import SQLModel
-
-import store.tables  # noqa: F401 -- registers them
-from hermes import crash_points
-from hermes.crash_points import CrashPoint
-from hermes.model.claim import ClaimPolicy
-from hermes.model.run import NewRun, RunKind
 from simulation import effects, entropy
 from simulation.checker import problems, unsettled
 from simulation.effects import Services
@@ -29,6 +24,13 @@ from simulation.network import Network
 from simulation.people import Person
 from simulation.process import CARD_LEASE, POLL, SETTINGS, Installation, PatientLimiter, Process, SimulatedDatabase
 from simulation.schedule import Actor, Died, Schedule
+from sqlmodel import SQLModel
+
+import store.tables  # noqa: F401 -- registers them
+from hermes import crash_points
+from hermes.crash_points import CrashPoint
+from hermes.model.claim import ClaimPolicy
+from hermes.model.run import NewRun, RunKind
 from sources.board.board import Board
 from sources.board.dispatch import Dispatcher
 from sources.notion import BoardSettings, NotionClient, NotionConnection
@@ -144,8 +146,7 @@ class World:
         schedule.before_step = self._fate
         crash_points.arm(self._reached)
         structlog.configure(processors=[self._listen], cache_logger_on_first_use=False)
-        with suppress(OSError):
-            self.services.recorded = self._recorded
+        self.services.recorded = self._recorded
         for number in range(random.randint(2, 4)):
             self.person.add(f"card {number}", random.randint(1, 4))
         for installation in self.installations:
@@ -302,7 +303,9 @@ class World:
         for number in range(3):
             while True:
                 self.schedule.pause(self.schedule.random.uniform(0.2, 20), "caller")
-                new = NewRun(key=f"ask:{number}", kind=RunKind.function, function="sim.errand", args={"about": f"ask:{number}"})
+                new = NewRun(
+                    key=f"ask:{number}", kind=RunKind.function, function="sim.errand", args={"about": f"ask:{number}"}
+                )
                 with database.write() as unit:
                     unit.runs.enqueue(new)
                 self.schedule.note("caller", f"asks {number}")
@@ -311,8 +314,6 @@ class World:
 
     def _listen(self, _logger: object, method: str, event: dict[str, Any]) -> dict[str, Any]:
         if method in ("error", "exception", "critical"):
-            import traceback
-
             self.errors.append(f"{event.get('event')}: {traceback.format_exc(limit=-6)}")
         raise structlog.DropEvent
 
@@ -338,18 +339,14 @@ class _Rows:
 
 def _memory() -> str | None:
     """On a file system in memory waiting for the disk costs nothing; whether it is asked for is asserted elsewhere."""
-    return "/dev/shm" if Path("/dev/shm").is_dir() else None
-
-
-_numbers = itertools.count()
+    memory = Path("/dev/shm")  # noqa: S108
+    return str(memory) if memory.is_dir() else None
 
 
 @cache
 def _template() -> Path:
     """A database with every table and an empty board, made once and copied by each world."""
     folder = Path(tempfile.mkdtemp(prefix="hermes-sim-template-", dir=_memory()))
-    import atexit
-
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     with entropy.seeded(0):
         schedule = Schedule(0)
@@ -381,8 +378,6 @@ class _AtOnce:
     def close(self) -> None: ...
 
     def handle_request(self, request: Any) -> Any:
-        import httpx
-
         box: list[Any] = []
         self._network.serve(request, request.read(), box.append)
         return httpx.Response(box[0].status_code, headers=box[0].headers, content=bytes(box[0].body))
