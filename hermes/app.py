@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, time
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import structlog
 from pydantic import BaseModel
@@ -44,6 +45,7 @@ from hermes.model.json import JSON
 from hermes.poll.board_poll import BoardPoll
 from hermes.ports.actions import CardAction
 from hermes.ports.polls import PollStatus
+from hermes.retention import Ages, Nightly
 from hermes.schedule.loop import Scheduler
 from hermes.telemetry.logs import configure_logs
 from hermes.telemetry.metrics import Metrics
@@ -299,6 +301,20 @@ class App:
         workers = self.configuration.workers
         settings = EngineSettings(slots=workers.slots, lease=workers.lease, tick=workers.tick)
         return Worker(self.store, self.clock, settings, owner=self.identity.boot_id)
+
+    # -- what is old
+
+    def ages(self) -> Ages:
+        kept = self.configuration.retention
+        return Ages(kept.timeline, kept.runs, kept.failed, kept.keys, kept.occurrences)
+
+    def nightly(self) -> Nightly | None:
+        """None: only people remove what is old."""
+        at = self.configuration.retention.at
+        if at == "never":
+            return None
+        zone = ZoneInfo(self.configuration.timezone)
+        return Nightly(self.store, self.ages(), time.fromisoformat(at), zone, self.identity.boot_id, self.clock)
 
     # -- preparing boards
 

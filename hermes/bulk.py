@@ -60,6 +60,8 @@ def resume_each(
                 yield Change(run, Came.changed, "goes on")
             case Resumed.needs_decision:
                 yield Change(run, Came.refused, "has a step that may have happened: find out, then resume it by itself")
+            case Resumed.forgotten:
+                yield Change(run, Came.refused, "cannot go on: its steps are no longer kept")
             case Resumed.unknown_run:
                 yield Change(run, Came.refused, "is gone")
             case _ if run.state in (RunState.succeeded, RunState.refused):

@@ -15,6 +15,7 @@ from hermes.app import App
 from hermes.claim import Desk
 from hermes.claim.loop import DeskLoop
 from hermes.durable.worker import Worker
+from hermes.retention import Nightly
 from hermes.schedule.loop import Scheduler
 from hermes.schedule.ticker import Ticker
 
@@ -50,6 +51,7 @@ class Process:
         self.scheduler: Scheduler | None = None
         self.worker: Worker | None = None
         self._desk_loop: DeskLoop | None = None
+        self._nightly: Nightly | None = None
         self._desk_threads = desk_threads
         self._ticks = ticks
         self._executor: ThreadPoolExecutor | None = None
@@ -77,6 +79,9 @@ class Process:
             self.ticker.add("reload", timedelta(seconds=2), self._reload)
             self.ticker.add("reach", timedelta(seconds=30), app.reach_missing)
             self._watcher = app.watcher()
+            self._nightly = app.nightly()
+            if self._nightly is not None:
+                self.ticker.add("retention", timedelta(minutes=1), self._nightly.tick)
         if Role.worker in self.roles:
             self.worker = app.worker()
             self.worker.start()
@@ -109,6 +114,8 @@ class Process:
             return
         self._stopped.set()
         log.info("draining")
+        if self._nightly is not None:
+            self._nightly.stop()
         self.ticker.stop()
         if self.scheduler is not None:
             self.scheduler.stop()

@@ -49,12 +49,12 @@ def agreed(hermes: App, what: str, runs: Sequence[Run], *, ask: bool, json: bool
     if not ask or not runs:
         return True
     if json:
-        raise typer.BadParameter("--json does not ask: add --yes, or --dry-run to see what would be done")
+        raise typer.BadParameter("--json asks nothing: say --yes or --dry-run")
     rows = [(run.id, run.state.value, run.function, cut(hermes.redactor.text(run.key), 60)) for run in runs[:SHOWN]]
     table(("RUN", "STATE", "FUNCTION", "KEY"), rows)
     if len(runs) > SHOWN:
         say(f"and {len(runs) - SHOWN} more")
-    if typer.confirm(f"{what.capitalize()} {len(runs)} run(s)?"):
+    if typer.confirm(f"{what.capitalize()} {len(runs)} run(s)?", default=False, err=True):
         return True
     say("Nothing was changed.")
     return False

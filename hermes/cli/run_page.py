@@ -99,6 +99,7 @@ def _head(told: RunStory, redact: Callable[[str], str]) -> None:
         ("awaited by", ", ".join(told.awaited_by)),
         ("result", None if run.result is None else cut(redact(str(run.result)), 500)),
         ("reason", run.reason and redact(run.reason)),
+        ("details", None if run.whole else "are no longer kept: retention has left key and ending"),
         ("asked to stop", run.cancel_reason and redact(run.cancel_reason)),
         ("error", run.error and redact(f"{run.error.short_kind}: {run.error.message}")),
     ]
@@ -134,7 +135,7 @@ def _step(step: Step, redact: Callable[[str], str]) -> tuple[object, ...]:
         said = f"run {step.awaits_run_id}"
     elif step.due_at is not None and step.state.value == "waiting":
         said = f"until {instant(step.due_at)}"
-    attempts = step.attempts - step.attempts_before
-    shown = f"{attempts} (after {step.attempts_before})" if step.attempts_before else attempts
+    before = step.attempts_before if step.attempts_before < step.attempts else 0
+    shown = f"{step.attempts - before} (after {before})" if before else step.attempts
     effect = step.effect.value if step.effect else ""
     return step.seq, step.kind.value, step.name, step.state.value, shown or "", effect, cut(redact(said), 300)

@@ -253,6 +253,25 @@ def cancel(
             run_bulk.do(hermes, "cancel", changes, dry_run=dry_run, json=json)
 
 
+@app.command("prune")
+def prune(
+    ctx: typer.Context,
+    older_than: Annotated[
+        str | None,
+        typer.Option("--older-than", metavar="TIME", help="In place of `runs:` and `timeline:` of hermes.yaml: 30d."),
+    ] = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """Remove what is old, as `retention:` in hermes.yaml says: of runs that are over their steps, timelines, arguments
+    and long results. Keys and endings stay, so that asking for a key again still starts nothing."""
+    from hermes.cli import run_prune
+
+    with looking_app(ctx) as hermes:
+        run_prune.prune(hermes, older_than, dry_run=dry_run, yes=yes, json=json)
+
+
 def _resume_one(hermes: App, found: Run, decision: Any, result: str | None, json: bool) -> None:
     from hermes.cli.output import tell
     from hermes.model.run import RunState
@@ -270,6 +289,12 @@ def _resume_one(hermes: App, found: Run, decision: Any, result: str | None, json
             tell(json, line, run=found.id, asked="resume", changed=False)
         case Resumed.needs_decision:
             raise CommandError(_in_doubt(hermes, found), Code.usage)
+        case Resumed.forgotten:
+            raise CommandError(
+                f"Run {found.id} cannot go on: its steps are no longer kept (`retention: failed` of hermes.yaml), and "
+                "what is done would be done again. Start it anew under another key.",
+                Code.failed,
+            )
         case Resumed.unknown_run:
             raise CommandError(f"Run {found.id} is gone.", Code.not_found)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, SecretStr
 
-from hermes.config.hermes_file import Api, Log, Workers
+from hermes.config.hermes_file import Api, Log, Retention, Workers
 from hermes.config.poll_file import BoardSource, Claim, Schedule, Stop
 from hermes.config.problems import Problem
 from hermes.config.validation import ConfigFile, Loc
@@ -87,6 +87,7 @@ class Configuration:
     """Every secret value in use, for redaction."""
     api: Api | None = None
     """None: it is not served."""
+    retention: Retention = field(default_factory=Retention)
 
 
 @dataclass(slots=True)

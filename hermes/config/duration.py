@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer, WithJsonSchema
 
-_PATTERN = r"^(?=.)(?:(\d{1,6})w)?(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})s)?$"
-_DURATION = re.compile(_PATTERN)
+PATTERN = r"^(?=.)(?:(\d{1,6})w)?(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})s)?$"
+_DURATION = re.compile(PATTERN)
 _UNITS = ("weeks", "days", "hours", "minutes", "seconds")
 
 
@@ -49,5 +49,5 @@ Duration = Annotated[
     timedelta,
     BeforeValidator(parse_duration),
     PlainSerializer(show_duration),
-    WithJsonSchema({"type": "string", "pattern": _PATTERN, "examples": ["20s", "15m", "1h30m", "2d"]}),
+    WithJsonSchema({"type": "string", "pattern": PATTERN, "examples": ["20s", "15m", "1h30m", "2d"]}),
 ]

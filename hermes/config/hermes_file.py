@@ -5,9 +5,17 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    SecretStr,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+)
 
-from hermes.config.duration import Duration, between
+from hermes.config.duration import PATTERN, Duration, between, parse_duration, show_duration
 from hermes.config.section import Id, Section, Text, Whole, Zone
 
 
@@ -41,6 +49,44 @@ class Api(Section):
         return tuple(value) if isinstance(value, list) else value
 
 
+def _forever(value: Any) -> Any:
+    try:
+        return None if value == "forever" else parse_duration(value)
+    except ValueError as error:
+        raise ValueError(f"{error}, or forever") from error
+
+
+class Retention(Section):
+    """What is kept of runs that are over. One that can still go on is kept whole."""
+
+    timeline: Annotated[Duration, between("1h", "3650d")] = timedelta(days=90)
+    """Of runs that succeeded or were refused."""
+    runs: Annotated[Duration, between("1h", "3650d")] = timedelta(days=90)
+    """The same runs' steps, arguments, long results, timelines, and what was written to their cards."""
+    failed: Annotated[Duration, between("1h", "3650d")] = timedelta(days=180)
+    """The same of runs that failed, parked or were cancelled; until then they can be resumed."""
+    keys: Annotated[
+        timedelta | None,
+        BeforeValidator(_forever),
+        PlainSerializer(lambda kept: "forever" if kept is None else show_duration(kept)),
+        WithJsonSchema({"type": "string", "pattern": f"^forever$|{PATTERN}", "examples": ["forever", "400d"]}),
+        Field(json_schema_extra={"default": "forever"}),
+    ] = None
+    """Key and ending of a run: as long as that, asking for it again starts nothing."""
+    occurrences: Annotated[Duration, between("1h", "3650d")] = timedelta(days=90)
+    """Runs of polls."""
+    at: Annotated[str, Field(pattern=r"^(never|([01]\d|2[0-3]):[0-5]\d)$")] = "03:30"
+    """When, each night, what is older is removed, in `timezone`; never: only by `runs prune`."""
+
+    @field_validator("keys", mode="after")
+    @classmethod
+    def _keys_outlive_runs(cls, value: timedelta | None, info: ValidationInfo) -> timedelta | None:
+        longest = max((info.data[name] for name in ("runs", "failed") if name in info.data), default=timedelta(0))
+        if value is not None and value < longest:
+            raise ValueError(f"must be at least as long as `runs` and `failed`, {show_duration(longest)}")
+        return value
+
+
 class Log(Section):
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["auto", "json", "console"] = "auto"
@@ -65,6 +111,7 @@ class HermesFile(Section):
     """Where notices go: Apprise URLs by name."""
     api: Api | None = None
     """The API that fires events and starts runs."""
+    retention: Retention = Retention()
     log: Log = Log()
 
     @field_validator("functions", mode="before")

@@ -109,6 +109,7 @@ class _Reader:
             polls=dict(sorted(polls.items())),
             secrets=frozenset(self._secrets),
             api=file.api,
+            retention=file.retention,
         )
 
     # hermes.yaml

@@ -70,7 +70,10 @@ POLL_KEYS = [
     "budget",
     "x",
 ]
-HERMES_KEYS = ["data", "database", "timezone", "functions", "workers", "connections", "boards", "channels", "log", "x"]
+HERMES_KEYS = [
+    *("data", "database", "timezone", "functions", "workers"),
+    *("connections", "boards", "channels", "retention", "log", "x"),
+]
 
 
 def file_of(keys: list[str]) -> st.SearchStrategy[str]:

@@ -89,7 +89,7 @@ workers: {slots: 0}
     folder.poll(poll_text.replace("poll: tasks", "poll: other") + "budget_usd: 5\n", "more")
     assert folder.problems() == [
         "config/hermes.yaml:1:1: unknown key `conections`. Did you mean `connections`? (allowed: data, database, "
-        "timezone, functions, workers, connections, boards, channels, api, log)",
+        "timezone, functions, workers, connections, boards, channels, api, retention, log)",
         "config/hermes.yaml:3:52: unknown key `tokn`. Did you mean `token`? (allowed: type, token, base_url)",
         "config/hermes.yaml:4:17: unknown connection type `trello`. (allowed: tracker)",
         "config/hermes.yaml:6:22: no such connection `mian`. Did you mean `main`? (allowed: main, other)",
@@ -235,3 +235,28 @@ def test_a_message_quotes_the_file_on_one_line_and_sends_nothing_to_a_terminal(f
     assert "unknown key `\\x1b[31mred\\n\\u202e`" in red
     assert red.isprintable()
     assert len(long) < 1100
+
+
+def test_how_long_what_is_kept(folder):
+    folder.write("hermes.yaml", "boards: {}\n")
+    assert folder.load().retention.keys is None, "for ever, unless somebody says otherwise"
+    folder.write("hermes.yaml", "boards: {}\nretention: {runs: 30d, failed: 60d, keys: 400d, at: 02:15}\n")
+    kept = folder.load().retention
+    assert (kept.runs.days, kept.failed.days, kept.keys.days, kept.at) == (30, 60, 400, "02:15")
+    folder.write("hermes.yaml", "boards: {}\nretention: {keys: forever, at: never}\n")
+    assert folder.load().retention.keys is None
+
+
+@pytest.mark.parametrize(
+    ("written", "why"),
+    [
+        ("keys: 100d", "must be at least as long as `runs` and `failed`, 180d"),
+        ("keys: always", "or forever"),
+        ("runs: 10m", "must be between 1h and 3650d"),
+        ("at: 25:00", "at"),
+        ("days: 3", "unknown key `days`"),
+    ],
+)
+def test_what_would_forget_too_much_or_is_no_time_is_refused(folder, written, why):
+    folder.write("hermes.yaml", f"boards: {{}}\nretention: {{{written}}}\n")
+    assert why in folder.problem()
