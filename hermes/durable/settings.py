@@ -10,7 +10,7 @@ from datetime import timedelta
 class EngineSettings:
     slots: int = 8
     """Runs driven at once by one worker process."""
-    lease: timedelta = timedelta(seconds=90)
+    lease: timedelta = timedelta(seconds=30)
     """How long a run belongs to a worker that says nothing; renewed every third of it."""
     tick: timedelta = timedelta(seconds=1)
     """How late a run may be noticed that became due by the clock or by another process."""
