@@ -140,7 +140,7 @@ def _record(uow: UnitOfWork, run_id: str, new: NewStep) -> Step:
         StepState.done if new.over else StepState.waiting,
         args_json=new.args_json,
         result_json=new.result_json,
-        due_at=uow.now + new.wait if new.wait is not None else None,
+        due_at=_due_at(uow.now, new),
     )
     if new.child is not None:
         step = _start(uow, step, new.child)
@@ -148,9 +148,17 @@ def _record(uow: UnitOfWork, run_id: str, new: NewStep) -> Step:
         _tell(uow, step)
         if step.state is StepState.failed and step.awaits_run_id is not None:
             uow.connection.execute(FAILED_STEP, {"b_run": run_id, "b_seq": step.seq})
+        elif step.kind is StepKind.person:  # a resume goes on after it: what failed before is final
+            uow.connection.execute(FAILED_STEP, {"b_run": run_id, "b_seq": None})
         return step
     stands = uow.row(_STANDS, {"b_run": run_id, "b_seq": new.seq})  # the transaction is being tried again
     return replace(step, state=StepState(stands.state), due_at=stands.due_at)
+
+
+def _due_at(now: datetime, new: NewStep) -> datetime | None:
+    if new.wait is None:
+        return None
+    return now + new.wait if new.not_after is None else min(now + new.wait, new.not_after)
 
 
 def add_step(uow: UnitOfWork, step: Step) -> bool:
@@ -181,6 +189,8 @@ def _tell(uow: UnitOfWork, step: Step) -> None:
         note(uow, step.run_id, "child", step.seq, name=step.name, run_id=step.awaits_run_id, key=step.args_json)
     elif step.kind is StepKind.race:
         note(uow, step.run_id, "race", step.seq, winner=int(step.result_json or 0))
+    elif step.kind is StepKind.person:
+        note(uow, step.run_id, "asked a person", step.seq)
 
 
 def _start(uow: UnitOfWork, step: Step, child: NewRun) -> Step:

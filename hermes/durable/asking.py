@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from hermes.clock import SystemClock
 from hermes.durable.codec import Codec
 from hermes.durable.context import driving, only_in_a_function
-from hermes.durable.outside import Nothing
+from hermes.durable.outside import Nobody, Nothing
 
 _NOW = Codec(datetime, "now()")
 _UUID = Codec(uuids.UUID, "uuid()")
@@ -25,6 +25,17 @@ def delay(length: timedelta) -> Awaitable[None]:
         only_in_a_function("delay")
         return Nothing()
     return delivery.delay(length)
+
+
+def ask_a_person(reason: str) -> Awaitable[None]:
+    """The run parks with this reason, for people to read (`hermes-poll runs list --parked`), and goes on from here
+    once somebody resumes it. What they decide comes by an event, if it is more than that. Outside a run there is
+    nobody to ask."""
+    delivery = driving.get()
+    if delivery is None:
+        only_in_a_function("ask_a_person")
+        return Nobody(reason)
+    return delivery.ask_a_person(reason)
 
 
 def now() -> datetime:

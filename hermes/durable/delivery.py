@@ -35,6 +35,7 @@ from hermes.durable.handles import (
     EventHandle,
     FireHandle,
     Handle,
+    PersonHandle,
     RaceHandle,
 )
 from hermes.durable.outcome import Error, Left, Outcome, Value
@@ -45,8 +46,8 @@ from hermes.durable.settings import EngineSettings
 from hermes.durable.waiting import Waiting
 from hermes.errors import LeaseLost, TooManyKept
 from hermes.model.run import RunError, RunState
-from hermes.model.step import LeasedRun, Step, StepState
-from hermes.ports.runs import CancelAsked
+from hermes.model.step import LeasedRun, Step, StepKind, StepState
+from hermes.ports.runs import CancelAsked, NewStep
 
 
 class Delivery(Replay):
@@ -137,6 +138,8 @@ class Delivery(Replay):
                 return self._settle_delay(handle)
             case FireHandle():
                 return self._settle_fire(handle)
+            case PersonHandle():
+                return self._settle_person(handle)
             case RaceHandle():
                 return Value(Waiting(self, handle.members, handle).settle())
             case AllHandle():
@@ -198,6 +201,12 @@ class Delivery(Replay):
                 return Error(exc)  # whoever fired it is to blame
         assert isinstance(handle, ChildHandle)  # noqa: S101 - nothing else ends by another hand
         return self.decoded(handle.seq, handle.result, step.result_json or "null")
+
+    def _settle_person(self, handle: PersonHandle) -> Outcome:
+        if handle.seq not in self.steps:  # recorded as it parks: whoever is here again was resumed
+            self._new.append(NewStep(handle.seq, StepKind.person, handle.name, result_json="null"))
+            self.park(handle.reason)
+        return Value(None)
 
     def _settle_fire(self, handle: FireHandle) -> Outcome:
         if handle.seq not in self.steps:

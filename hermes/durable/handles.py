@@ -75,6 +75,12 @@ class FireHandle(Handle[None]):
         self.event = event
 
 
+class PersonHandle(Handle[None]):
+    def __init__(self, delivery: Replay, seq: int, reason: str) -> None:
+        super().__init__(delivery, seq, "ask_a_person")
+        self.reason = reason
+
+
 class RaceHandle(Handle[Handle[Any]]):
     """Its result is the handle that won."""
 

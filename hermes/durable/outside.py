@@ -14,6 +14,17 @@ class Nothing:
         yield
 
 
+class Nobody:
+    """Whom a person would be asked for goes on only when one has answered."""
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    def __await__(self) -> Generator[Any, Any, NoReturn]:
+        raise LookupError(f"outside a run there is nobody to ask: {self._reason}")
+        yield
+
+
 class NoEvent:
     """Nobody can fire: a time-out is over at once, and a wait for ever would be one."""
 

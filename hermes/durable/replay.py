@@ -20,6 +20,7 @@ from hermes.durable.handles import (
     EventHandle,
     FireHandle,
     Handle,
+    PersonHandle,
     RaceHandle,
 )
 from hermes.durable.settings import EngineSettings
@@ -59,6 +60,11 @@ class Replay:
         """Why no further step may be asked for: the run differs from its record, or is being unwound."""
         self._refusals = 0
 
+    @property
+    def last_seq(self) -> int:
+        """Of the step that was asked for last."""
+        return self._seq
+
     def now(self) -> datetime:
         return max(self._clock.now(), self._leased_at)
 
@@ -70,12 +76,16 @@ class Replay:
             CommandHandle(self, self._next(StepKind.command, command.name), command, args_json)
         )
 
-    def delay(self, wait: timedelta) -> DelayHandle:
+    def delay(self, wait: timedelta, *, not_after: DelayHandle | None = None) -> DelayHandle:
+        """Over together with `not_after` at the latest, which must be asked for before."""
         if wait > LONGEST_DELAY:
             raise ValueError(f"a delay of {wait.days:,} days: at most {LONGEST_DELAY.days:,}")
+        if not_after is not None:
+            wait = min(wait, not_after.wait)
         seq = self._next(StepKind.delay, "delay")
         if self._is_new(seq):
-            self._new.append(NewStep(seq, StepKind.delay, "delay", wait=max(wait, timedelta(0))))
+            limit, wait_ = self._due_at(not_after), max(wait, timedelta(0))
+            self._new.append(NewStep(seq, StepKind.delay, "delay", wait=wait_, not_after=limit))
         return DelayHandle(self, seq, wait)
 
     def child(self, child: NewRun, result: Codec) -> ChildHandle[Any]:
@@ -88,17 +98,37 @@ class Replay:
         return ChildHandle(self, seq, child, result)
 
     def wait_for_event(
-        self, name: str, instance_id: str, timeout: timedelta | None, payload: Codec
+        self,
+        name: str,
+        instance_id: str,
+        timeout: timedelta | None,
+        payload: Codec,
+        *,
+        not_after: DelayHandle | None = None,
     ) -> EventHandle[Any]:
         if timeout is not None and timeout > LONGEST_DELAY:
             raise ValueError(f"a time-out of {timeout.days:,} days: at most {LONGEST_DELAY.days:,}")
+        if not_after is not None:
+            timeout = not_after.wait if timeout is None else min(timeout, not_after.wait)
         seq = self._next(StepKind.event, name)
         if self._is_new(seq):
-            wait = None if timeout is None else max(timeout, timedelta(0))
-            self._new.append(NewStep(seq, StepKind.event, name, args_json=instance_id, wait=wait))
+            wait, limit = None if timeout is None else max(timeout, timedelta(0)), self._due_at(not_after)
+            self._new.append(NewStep(seq, StepKind.event, name, args_json=instance_id, wait=wait, not_after=limit))
         else:
             self._same_args(seq, instance_id, f"event {name} for {{}}")
         return EventHandle(self, seq, name, instance_id, payload)
+
+    def _due_at(self, delay: DelayHandle | None) -> datetime | None:
+        """None while it is not recorded: then what is asked for now is recorded with it, and not due later either."""
+        step = self.steps.get(delay.seq) if delay is not None else None
+        return step.due_at if step is not None else None
+
+    def due_together(self, one: Handle[Any], two: Handle[Any]) -> bool:
+        """Of delays and waits that are recorded."""
+        return self.steps[one.seq].due_at == self.steps[two.seq].due_at
+
+    def ask_a_person(self, reason: str) -> PersonHandle:
+        return self._must_be_awaited(PersonHandle(self, self._next(StepKind.person, "ask_a_person"), reason))
 
     def fire(self, event: NewEvent) -> FireHandle:
         handle = FireHandle(self, self._next(StepKind.fire, event.name), event)

@@ -24,6 +24,8 @@ class StepKind(StrEnum):
     """An event that this run fired."""
     patch = "patch"
     """`patched()` said yes."""
+    person = "person"
+    """`ask_a_person()` parked the run; it stands at the next delivery, which is that of a resume."""
 
 
 class StepState(StrEnum):

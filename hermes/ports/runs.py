@@ -58,6 +58,8 @@ class NewStep:
     result_json: str | None = None
     wait: timedelta | None = None
     """Of a delay or a wait: due this long after it is recorded."""
+    not_after: datetime | None = None
+    """And then at the latest."""
     child: NewRun | None = None
 
     @property
