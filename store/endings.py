@@ -14,7 +14,7 @@ from hermes.model.run import Lease, RunError, RunState
 from hermes.model.step import StepKind, StepState
 from hermes.ports.runs import NOTHING, Pending
 from store import timeline
-from store.child_endings import settle
+from store.child_endings import FAILED_STEP, settle
 from store.holding import HELD, LET_GO, held_by, in_state
 from store.prepared import Prepared
 from store.run_values import error_values
@@ -112,7 +112,7 @@ _MARK_UNKNOWN = update(STEPS).where(*_THIS_STEP).values(state=StepState.unknown.
 _WHEN = select(STEPS.c.kind, STEPS.c.state, STEPS.c.due_at).where(
     STEPS.c.run_id == bindparam("b_run"), STEPS.c.seq.in_(bindparam("b_seqs", expanding=True))
 )
-_SLEEPS = (StepState.waiting, StepState.retry, StepState.unknown)
+_SLEEPS = (StepState.waiting, StepState.retry, StepState.unknown, StepState.lost)
 
 
 class EndingStatements:
@@ -180,6 +180,7 @@ class EndingStatements:
         due_at: datetime,
         *,
         waited: bool = False,
+        failed_step: int | None = None,
         pending: Pending = NOTHING,
     ) -> None:
         uow = self._uow
@@ -189,6 +190,7 @@ class EndingStatements:
         record_pending(uow, lease.run_id, pending)
         if waited:
             uow.waits.clear(lease.run_id)
+        uow.connection.execute(FAILED_STEP, {"b_run": lease.run_id, "b_seq": failed_step})
         afresh = grant_afresh(uow, lease.run_id)
         self._leave(lease.run_id, row)
         note(
@@ -213,6 +215,7 @@ class EndingStatements:
         unknown_step: int | None = None,
         spends_delivery: bool = False,
         waited: bool = False,
+        failed_step: int | None = None,
         pending: Pending = NOTHING,
     ) -> None:
         uow = self._uow
@@ -233,6 +236,8 @@ class EndingStatements:
         record_pending(uow, lease.run_id, pending)
         if waited:
             uow.waits.clear(lease.run_id)
+        if state is RunState.failed:
+            uow.connection.execute(FAILED_STEP, {"b_run": lease.run_id, "b_seq": failed_step})
         if unknown_step is not None:
             uow.connection.execute(_MARK_UNKNOWN, {"b_run": lease.run_id, "b_seq": unknown_step})
         settle(uow, lease.run_id, state, result=result_json, error=error, reason=reason)

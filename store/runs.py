@@ -13,12 +13,14 @@ from sqlalchemy import and_, bindparam, case, func, or_, select, update
 from hermes.model.key import checked_key
 from hermes.model.run import EffectClass, NewRun, Run, RunState, TimelineEntry
 from hermes.model.step import Step, StepState
+from hermes.ports.retries import StepRetried
 from hermes.ports.runs import Decision, Resumed
 from store import timeline
 from store.child_endings import settle
 from store.holding import in_state
 from store.inserting import InsertIgnoring
 from store.run_values import run_of
+from store.step_retries import retry_step
 from store.steps import grant_afresh, steps_of
 from store.tables.runs import RECEIPTS, RUNS, STEPS
 
@@ -122,13 +124,15 @@ _IN_DOUBT = (
         ),
         ~select(RECEIPTS.c.run_id).where(RECEIPTS.c.run_id == STEPS.c.run_id, RECEIPTS.c.seq == STEPS.c.seq).exists(),
     )
+    # The one that the run was parked for; several may be in doubt where they ran side by side.
+    .order_by(STEPS.c.state != StepState.unknown.value, STEPS.c.due_at.is_not(None), STEPS.c.seq)
     .limit(1)
 )
 _DECIDE = (
     update(STEPS)
     .where(
         STEPS.c.run_id == bindparam("b_run"),
-        STEPS.c.state.in_([StepState.started.value, StepState.unknown.value]),
+        STEPS.c.seq == _IN_DOUBT.scalar_subquery(),
     )
     .values(
         state=bindparam("b_state"),
@@ -272,6 +276,9 @@ class RunStatements:
         timeline.note(self._uow, run_id, RunState.parked.value, reason=reason)
         self._uow.waits.clear(run_id)
         return True
+
+    def retry_step(self, run_id: str, seq: int, *, held: bool = False, by: str | None = None) -> StepRetried:
+        return retry_step(self._uow, run_id, seq, held=held, by=by)
 
     def cancel(self, run_id: str, reason: str) -> bool:
         uow = self._uow

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from sqlalchemy import and_, bindparam, func, select, update
+from sqlalchemy import Boolean, and_, bindparam, case, func, or_, select, update
 
 from hermes.crash_points import CrashPoint, reach
 from hermes.errors import LeaseLost, StoreError
@@ -68,7 +68,13 @@ _FINISH = Prepared(
         error_trace=bindparam("b_error_trace"),
         due_at=bindparam("b_due"),
         finished_at=bindparam("b_finished"),
+        attempts_before=case((bindparam("b_final", type_=Boolean), STEPS.c.attempts), else_=STEPS.c.attempts_before),
     )
+)
+_LOOK_LATER = (
+    update(STEPS)
+    .where(_THIS, step_in_state(StepState.lost))
+    .values(due_at=bindparam("b_due", type_=STEPS.c.due_at.type))
 )
 _STANDS = Prepared(select(STEPS.c.state, STEPS.c.attempts, STEPS.c.due_at).where(_THIS))
 _PASSED = Prepared(
@@ -83,19 +89,27 @@ _RECEIPT = Prepared(
     .limit(1)
 )
 _OF_RUNS = select(STEPS).where(STEPS.c.run_id.in_(bindparam("b_runs", expanding=True))).order_by(STEPS.c.seq)
+# Commands side by side may have failed together. What has none left and none to be granted counts all its attempts as
+# made before.
 _LAST_FAILED = and_(
     STEPS.c.run_id == bindparam("b_run"),
-    STEPS.c.seq == select(RUNS.c.failed_step).where(RUNS.c.id == bindparam("b_run")).scalar_subquery(),
+    STEPS.c.seq >= select(RUNS.c.failed_step).where(RUNS.c.id == bindparam("b_run")).scalar_subquery(),
     STEPS.c.state == StepState.failed.value,
 )
 _AFRESH_COMMAND = (
     update(STEPS)
-    .where(_LAST_FAILED, STEPS.c.awaits_run_id.is_(None))
+    .where(
+        _LAST_FAILED,
+        or_(
+            and_(STEPS.c.kind == StepKind.command.value, STEPS.c.attempts_before < STEPS.c.attempts),
+            STEPS.c.kind == StepKind.fire.value,
+        ),
+    )
     .values(state=StepState.retry.value, attempts_before=STEPS.c.attempts, finished_at=None, due_at=None)
     .returning(STEPS.c.seq)
 )
-_LAST_FAILED_CHILD = select(STEPS.c.awaits_run_id).where(_LAST_FAILED, STEPS.c.awaits_run_id.is_not(None))
-_AFRESH_CHILD = (
+_LAST_FAILED_CHILDREN = select(STEPS.c.awaits_run_id).where(_LAST_FAILED, STEPS.c.awaits_run_id.is_not(None))
+_AFRESH_CHILDREN = (
     update(STEPS)
     .where(
         _LAST_FAILED,
@@ -128,6 +142,8 @@ def record_pending(uow: UnitOfWork, run_id: str, pending: Pending) -> dict[int, 
     for seq in pending.passed:
         _PASSED.change(uow.connection, {"b_run": run_id, "b_seq": seq, "b_now": uow.now})
     lose(uow, run_id, pending.lost)
+    if pending.long is not None:
+        note(uow, run_id, "long history", steps=pending.long)
     return recorded
 
 
@@ -216,17 +232,15 @@ def lose(uow: UnitOfWork, run_id: str, commands: Collection[int]) -> None:
 
 
 def grant_afresh(uow: UnitOfWork, run_id: str) -> int | None:
-    """New attempts for the step whose failure is the last thing recorded; of a child, the child is resumed."""
-    command = uow.connection.execute(_AFRESH_COMMAND, {"b_run": run_id}).one_or_none()
-    if command is not None:
-        return int(command.seq)
-    child = uow.connection.execute(_LAST_FAILED_CHILD, {"b_run": run_id}).one_or_none()
-    if child is None:
-        return None
-    uow.runs.resume(child.awaits_run_id)
+    """New attempts for the steps whose failures are the last thing recorded; of children, they are resumed. Returns the
+    lowest."""
+    execute, about = uow.connection.execute, {"b_run": run_id}
+    afresh = list(execute(_AFRESH_COMMAND, about).scalars())
+    for child in execute(_LAST_FAILED_CHILDREN, about).scalars().all():
+        uow.runs.resume(child)
     # One that was refused, or whose steps are no longer kept, does not go on: waiting for it would never end.
-    afresh = uow.connection.execute(_AFRESH_CHILD, {"b_run": run_id}).one_or_none()
-    return None if afresh is None else int(afresh.seq)
+    afresh += execute(_AFRESH_CHILDREN, about).scalars()
+    return min(afresh, default=None)
 
 
 class StepStatements:
@@ -281,7 +295,7 @@ class StepStatements:
 
     def record_failure(self, lease: Lease, seq: int, attempt: int, error: RunError, *, afresh: bool) -> None:
         self._progress(lease, failed_step=seq if afresh else None)
-        if self._finish(lease, seq, attempt, StepState.failed, error=error):
+        if self._finish(lease, seq, attempt, StepState.failed, error=error, final=not afresh):
             shown = f"{error.short_kind}: {error.message}"
             note(self._uow, lease.run_id, "failure", seq, attempt=attempt, error=shown, last=True)
 
@@ -306,6 +320,12 @@ class StepStatements:
         self._progress(lease)
         self._finish(lease, seq, attempt, state, error=error, due_at=due_at)
         self._tell_retry(lease, seq, attempt, error, due_at, state)
+
+    def look_later(self, lease: Lease, seq: int, due_at: datetime, *, pending: Pending = NOTHING) -> None:
+        self.hold(lease)
+        record_pending(self._uow, lease.run_id, pending)
+        about = {"b_run": lease.run_id, "b_seq": seq, "b_due": due_at}
+        self._uow.connection.execute(_LOOK_LATER, about)
 
     def add_receipt(self, run_id: str, seq: int, attempt: int, name: str, result_json: str) -> None:
         added = _add_receipt.into(
@@ -344,6 +364,7 @@ class StepStatements:
         result: str | None = None,
         error: RunError | None = None,
         due_at: datetime | None = None,
+        final: bool = False,
     ) -> bool:
         """False when this very outcome stands already: the transaction is being tried again."""
         about = {"b_run": lease.run_id, "b_seq": seq, "b_attempt": attempt}
@@ -357,6 +378,7 @@ class StepStatements:
                 **error_values(error, "b_"),
                 "b_due": due_at,
                 "b_finished": self._uow.now if over else None,
+                "b_final": final,
             },
         )
         if changed:

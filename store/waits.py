@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import bindparam, delete, func, select, update
 
 from hermes.errors import StoreError
-from hermes.model.event import Fired, NewEvent
+from hermes.model.event import NewEvent
 from hermes.model.run import Lease, RunError
 from hermes.model.step import Step, StepKind, StepState
 from hermes.ports.runs import NOTHING, NewStep, NewWait, Pending
@@ -29,8 +29,11 @@ if TYPE_CHECKING:
 _open_wait = InsertIgnoring(WAITS, "run_id", "seq")
 _NAMESPACE = select(RUNS.c.namespace).where(RUNS.c.id == bindparam("b_run"))
 _SOME = select(STEPS).where(STEPS.c.run_id == bindparam("b_run"), STEPS.c.seq.in_(bindparam("b_seqs", expanding=True)))
+# A command that is due has not won yet.
 _EARLIEST = select(func.min(STEPS.c.due_at)).where(
-    STEPS.c.run_id == bindparam("b_run"), STEPS.c.seq.in_(bindparam("b_seqs", expanding=True))
+    STEPS.c.run_id == bindparam("b_run"),
+    STEPS.c.seq.in_(bindparam("b_seqs", expanding=True)),
+    STEPS.c.kind != StepKind.command.value,
 )
 _TIME_OUT = (
     update(STEPS)
@@ -41,6 +44,22 @@ _TIME_OUT = (
     )
     .values(
         state=StepState.failed.value,
+        finished_at=bindparam("b_now"),
+        error_kind=bindparam("b_error_kind"),
+        error_message=bindparam("b_error_message"),
+        error_trace=bindparam("b_error_trace"),
+    )
+)
+_FIRED_AFRESH = (
+    update(STEPS)
+    .where(
+        STEPS.c.run_id == bindparam("b_run"),
+        STEPS.c.seq == bindparam("b_seq"),
+        STEPS.c.state == StepState.retry.value,
+    )
+    .values(
+        state=bindparam("b_state"),
+        result=bindparam("b_result"),
         finished_at=bindparam("b_now"),
         error_kind=bindparam("b_error_kind"),
         error_message=bindparam("b_error_message"),
@@ -142,16 +161,16 @@ class WaitStatements:
         standing = self._steps(run_id, seqs)
         came = [seq for seq in seqs if seq in standing and standing[seq].state is StepState.done]
         if race is not None and came:
-            record_pending(uow, run_id, replace(pending, lost=()))
+            recorded = record_pending(uow, run_id, replace(pending, lost=()))
             decided = self._won(run_id, race, min(came, key=lambda seq: _when(standing[seq])), pending.lost, waits)
-            return {**standing, race.seq: decided}
-        record_pending(uow, run_id, pending)
+            return {**recorded, **standing, race.seq: decided}
+        recorded = record_pending(uow, run_id, pending)
         by_seq = {wait.seq: wait for wait in waits}
         for seq in timed_out:
             self._time_out(run_id, by_seq[seq])
         closed = seqs if race is not None else list(timed_out)
         uow.connection.execute(_CLOSE, {"b_run": run_id, "b_seqs": closed})
-        recorded = self._steps(run_id, seqs)
+        recorded |= self._steps(run_id, seqs)
         if race is not None:
             recorded[race.seq] = self._won(run_id, race, int(race.result_json or 0), pending.lost, ())
         return recorded
@@ -183,23 +202,16 @@ class WaitStatements:
         if uow.connection.execute(_TIME_OUT, about).rowcount == 1:
             note(uow, run_id, "event timed out", wait.seq, name=wait.name, instance_id=wait.instance_id)
 
-    def fire(self, lease: Lease, seq: int, new: NewEvent, *, max_kept: int, pending: Pending = NOTHING) -> Fired:
+    def fire(
+        self, lease: Lease, seq: int, new: NewEvent, *, max_kept: int, pending: Pending = NOTHING
+    ) -> dict[int, Step]:
         uow, run_id = self._uow, lease.run_id
         lock_pairs(uow, new.namespace, [(new.name, new.instance_id)])
         uow.steps.hold(lease)
-        record_pending(uow, run_id, pending)
+        recorded = record_pending(uow, run_id, pending)
         fired = uow.events.fire(new, max_kept=max_kept)
-        step = Step(
-            run_id,
-            seq,
-            StepKind.fire,
-            new.name,
-            StepState.done,
-            args_json=new.instance_id,
-            result_json="null",
-            awaits_run_id=None,
-        )
-        if add_step(uow, step) and not fired.duplicate:
+        step = Step(run_id, seq, StepKind.fire, new.name, StepState.done, args_json=new.instance_id, result_json="null")
+        if self._record_fire(step) and not fired.duplicate:
             kept = fired.kept_until.isoformat() if fired.kept_until else None
             note(
                 uow,
@@ -212,7 +224,31 @@ class WaitStatements:
                 run_id=fired.run_id,
                 kept_until=kept,
             )
-        return fired
+        return {**recorded, seq: step}
+
+    def fire_failed(
+        self, lease: Lease, seq: int, new: NewEvent, error: RunError, *, pending: Pending = NOTHING
+    ) -> dict[int, Step]:
+        uow, run_id = self._uow, lease.run_id
+        uow.steps.hold(lease)
+        recorded = record_pending(uow, run_id, pending)
+        step = Step(run_id, seq, StepKind.fire, new.name, StepState.failed, args_json=new.instance_id, error=error)
+        if self._record_fire(step):
+            note(uow, run_id, "failure", seq, error=f"{error.short_kind}: {error.message}")
+        return {**recorded, seq: step}
+
+    def _record_fire(self, step: Step) -> bool:
+        """False when it stands so already: the transaction is being tried again."""
+        uow = self._uow
+        about = {
+            "b_run": step.run_id,
+            "b_seq": step.seq,
+            "b_state": step.state.value,
+            "b_result": step.result_json,
+            "b_now": uow.now,
+            **error_values(step.error, "b_"),
+        }
+        return add_step(uow, step) or uow.connection.execute(_FIRED_AFRESH, about).rowcount == 1
 
     def clear(self, run_id: str) -> None:
         self._uow.connection.execute(_CLEAR, {"b_run": run_id})

@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 from typing import Any, TypeVar, overload
 
 from hermes.durable.context import driving, only_in_a_function
-from hermes.durable.handles import Handle
+from hermes.durable.handles import ChildHandle, CommandHandle, DelayHandle, EventHandle, Handle
 
 T = TypeVar("T")
 T1 = TypeVar("T1")
@@ -15,11 +15,15 @@ T2 = TypeVar("T2")
 T3 = TypeVar("T3")
 T4 = TypeVar("T4")
 
+_MEMBERS = (CommandHandle, DelayHandle, EventHandle, ChildHandle)
+
 
 def when_any(*handles: Awaitable[T]) -> Awaitable[Awaitable[T]]:
     """The one of these handles that is over first, itself: `if await when_any(paid, deadline) is deadline`. Of several
     that are over, the one that has been for longest, then the one that was called first. Await it for its result; one
     that failed raises there.
+
+    Neither `when_any` nor `when_all` takes the other: what is to be awaited as one is a run of its own, by `start()`.
 
     Who wins is recorded once. The others have consumed nothing and may be awaited again, but a command among them is
     not tried again: what its last attempt still brings is kept as a receipt.
@@ -60,7 +64,7 @@ def _some(handles: tuple[Any, ...], what: str) -> tuple[Any, ...]:
 
 def _handles(handles: tuple[Any, ...], what: str) -> tuple[Handle[Any], ...]:
     for handle in handles:
-        if not isinstance(handle, Handle):
+        if not isinstance(handle, _MEMBERS):
             if inspect.iscoroutine(handle):
                 handle.close()
             raise TypeError(

@@ -225,9 +225,16 @@ class CommandStep:
             return self._record(receipt, step.attempts, "receipt")
         now, ends = self._delivery.now(), (step.started_at or self._delivery.now()) + self._command.timeout
         if now < ends:
-            self._wait_until(min(ends, now + LOOK_FOR_A_RECEIPT))
+            self._look_again_at(min(ends, now + LOOK_FOR_A_RECEIPT))
         error = step.error or RunError("hermes.errors:UnknownOutcome", "it lost its race, and no result of it came")
         return self._fail(error, step.attempts, afresh=False)
+
+    def _look_again_at(self, due_at: datetime) -> None:
+        if not self._together:
+            self._wait_until(due_at)
+        lease, pending = self._recorder.lease, self._delivery.take_pending()
+        self._recorder.write(lambda unit: unit.steps.look_later(lease, self._seq, due_at, pending=pending))
+        raise Postponed
 
     def _wait_until(self, due_at: datetime) -> None:
         if self._together:

@@ -71,6 +71,9 @@ class Delivery(Replay):
             poll_id=self.run.poll_id,
             source_object_id=self.run.object_id,
         )
+        self._failed: list[int] = []
+        """What the last await came to, if it failed."""
+        self._failed_at = 0
         self._context = contextvars.copy_context()
         self._context.run(driving.set, self)
 
@@ -122,8 +125,21 @@ class Delivery(Replay):
                     "its own run. Put everything else (asyncio, sockets, files) into a command"
                 )
             )
-        self._unawaited.pop(awaited.seq, None)
-        return self._outcome(awaited)
+        if self._unawaited.get(awaited.seq) is awaited:
+            del self._unawaited[awaited.seq]
+        outcome = self._outcome(awaited)
+        self._failed = self._failures(awaited) if isinstance(outcome, Error) else []
+        self._failed_at = self._seq
+        return outcome
+
+    def _failures(self, awaited: Handle[Any]) -> list[int]:
+        members = awaited.members if isinstance(awaited, AllHandle) else (awaited,)
+        return [handle.seq for handle in members if isinstance(handle.outcome, Error)]
+
+    @property
+    def _failed_step(self) -> int | None:
+        """The lowest that failed, if the function has asked for nothing since: then a redelivery does it afresh."""
+        return min(self._failed, default=None) if self._failed_at == self._seq else None
 
     def _outcome(self, handle: Handle[Any]) -> Outcome:
         if handle.outcome is None:
@@ -209,19 +225,25 @@ class Delivery(Replay):
         return Value(None)
 
     def _settle_fire(self, handle: FireHandle) -> Outcome:
-        if handle.seq not in self.steps:
-            pending = self.take_pending()
-            event = replace(handle.event, event_id=f"{self.run.id}:{handle.seq}")
-            try:
-                self.recorder.write(
-                    lambda unit: unit.waits.fire(
-                        self.recorder.lease, handle.seq, event, max_kept=self.settings.max_kept, pending=pending
-                    )
-                )
-            except TooManyKept as exc:
-                self._new, self._passed = list(pending.new), list(pending.passed)
-                return Error(exc)
-        return Value(None)
+        step = self.steps.get(handle.seq)
+        if step is not None and step.state is StepState.failed and step.error is not None:
+            return Error(rebuild(step.error))
+        if step is not None and step.state is not StepState.retry:
+            return Value(None)
+        lease, pending = self.recorder.lease, self.take_pending()
+        event = replace(handle.event, event_id=f"{self.run.id}:{handle.seq}")
+        error = None
+        try:
+            recorded = self.recorder.write(
+                lambda unit: unit.waits.fire(lease, handle.seq, event, max_kept=self.settings.max_kept, pending=pending)
+            )
+        except TooManyKept as exc:
+            error = refused = describe(exc)
+            recorded = self.recorder.write(
+                lambda unit: unit.waits.fire_failed(lease, handle.seq, event, refused, pending=pending)
+            )
+        self.recorded(recorded, pending)
+        return Value(None) if error is None else Error(rebuild(error))
 
     # -- for the steps
 
@@ -250,7 +272,8 @@ class Delivery(Replay):
     # -- endings
 
     def _returned(self, value: object) -> None:
-        lost = next((step for seq, step in sorted(self.steps.items()) if seq > self._seq), None)
+        left = [step for seq, step in sorted(self.steps.items()) if seq > self._seq]
+        lost = next((step for step in left if step.kind is not StepKind.patch), None)
         if lost is not None:
             self.differs(lost.seq, named(lost.kind, lost.name), "the function is over before it")
             self._leave_if_refusing()
@@ -301,7 +324,9 @@ class Delivery(Replay):
         delivery = self.run.deliveries + 1
         pending = self.take_pending()
         if delivery >= self.run.max_deliveries:
-            return self._end(RunState.failed, error=error, spends_delivery=True, pending=pending)
+            return self._end(
+                RunState.failed, error=error, spends_delivery=True, failed_step=self._failed_step, pending=pending
+            )
         due_at = self.now() + backoff.DELIVERY.wait(delivery, self.run.id)
         self._log.warning(
             "delivery failed",
@@ -310,7 +335,14 @@ class Delivery(Replay):
             due_at=due_at.isoformat(),
         )
         return self.recorder.write(
-            lambda unit: unit.endings.redeliver(self.recorder.lease, error, due_at, waited=self.waited, pending=pending)
+            lambda unit: unit.endings.redeliver(
+                self.recorder.lease,
+                error,
+                due_at,
+                waited=self.waited,
+                failed_step=self._failed_step,
+                pending=pending,
+            )
         )
 
     def _end(self, state: RunState, **how: Any) -> None:

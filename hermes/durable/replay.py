@@ -8,6 +8,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
+import structlog
+
 from hermes.clock import Clock
 from hermes.durable.codec import Codec
 from hermes.durable.command import Command
@@ -28,6 +30,8 @@ from hermes.model.event import NewEvent
 from hermes.model.run import NewRun, Run
 from hermes.model.step import LeasedRun, Step, StepKind, StepState
 from hermes.ports.runs import NewStep, Pending
+
+log = structlog.get_logger("hermes.run")
 
 T = TypeVar("T")
 H = TypeVar("H", bound=Handle[Any])
@@ -54,6 +58,8 @@ class Replay:
         self._new: list[NewStep] = []
         self._passed: list[int] = []
         self._lost: list[int] = []
+        self._is_long = False
+        """It has just become so."""
         self._unawaited: dict[int, Handle[Any]] = {}
         self._unpatched: set[str] = set()
         self._refusing: str | None = None
@@ -160,11 +166,12 @@ class Replay:
         """No where something was recorded at this place before the code asked; then for the whole of the run."""
         if name in self._unpatched:
             return False
-        recorded = self.steps.get(self._seq + 1)
-        known = recorded is not None and (recorded.kind, recorded.name) == (StepKind.patch, name)
-        if not known and any(seq > self._seq for seq in self.steps):
+        before, known = self._before_patch(name)
+        if not known and any(seq > before for seq in self.steps):
             self._unpatched.add(name)
             return False
+        if self._refusing is None:
+            self._seq = before
         seq = self._next(StepKind.patch, name)
         if self._is_new(seq):
             self._new.append(NewStep(seq, StepKind.patch, name, result_json="true"))
@@ -188,6 +195,9 @@ class Replay:
         if recorded is not None and (recorded.kind, recorded.name) != (kind, name):
             self.differs(self._seq, named(recorded.kind, recorded.name), named(kind, name))
             raise StepRefused(self._refusing)
+        if self._seq - self.run.base_seq == self.settings.warn_steps and self._is_new(self._seq):
+            self._is_long = True
+            log.warning("long history", run_id=self.run.id, function=self.run.function, steps=self.settings.warn_steps)
         if self._seq - self.run.base_seq > self.settings.max_steps:
             self._refusing = (
                 f"its history has more than {self.settings.max_steps:,} steps: a function that goes on for ever "
@@ -195,6 +205,16 @@ class Replay:
             )
             raise StepRefused(self._refusing)
         return self._seq
+
+    def _before_patch(self, name: str) -> tuple[int, bool]:
+        """The number before that of this patch, past others that are not asked for any more; and whether it is
+        recorded."""
+        before = self._seq
+        while self._is_patch(before + 1):
+            if self.steps[before + 1].name == name:
+                return before, True
+            before += 1
+        return before, False
 
     def _is_patch(self, seq: int) -> bool:
         recorded = self.steps.get(seq)
@@ -226,7 +246,9 @@ class Replay:
     # -- what is to be recorded
 
     def take_pending(self, lost: Iterable[int] = ()) -> Pending:
-        pending = Pending(tuple(self._new), tuple(self._passed), (*self._lost, *lost))
+        long = self.settings.warn_steps if self._is_long else None
+        pending = Pending(tuple(self._new), tuple(self._passed), (*self._lost, *lost), long)
+        self._is_long = False
         self._new.clear()
         self._passed.clear()
         self._lost.clear()
@@ -250,7 +272,8 @@ class Replay:
         """What was pending is on the disk."""
         self.steps |= steps
         for seq in pending.passed:
-            self.steps[seq] = replace(self.steps[seq], state=StepState.done)
+            if seq in self.steps:
+                self.steps[seq] = replace(self.steps[seq], state=StepState.done)
 
     def begun(self, seq: int, name: str, attempt: int) -> None:
         before = self.steps.get(seq) or Step(self.run.id, seq, StepKind.command, name, StepState.started)

@@ -6,9 +6,10 @@ among them run side by side; while one is under way the run stays here, else it 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
@@ -30,11 +31,12 @@ class Waiting:
     def __init__(self, delivery: Delivery, members: Sequence[Handle[Any]], race: RaceHandle | None = None) -> None:
         self._delivery = delivery
         self._recorder = delivery.recorder
-        self._members = members
+        self._members = list(dict.fromkeys(members))  # one named twice is one
         self._race = race
         self._flying: dict[int, tuple[CommandStep, int, Attempt]] = {}
         """Attempts under way: their step, number and ticket."""
-        self._landed: SimpleQueue[int] = SimpleQueue()
+        self._landed: SimpleQueue[tuple[int, int]] = SimpleQueue()
+        """Step and attempt: one that came too late may end while the next one is under way."""
         self._opened: set[int] = set()
 
     def settle(self) -> Handle[Any] | None:
@@ -100,9 +102,14 @@ class Waiting:
             self._close(events, decision, timed_out, lost)
         else:
             delivery.decided(decision, lost)
-        for seq in lost:
-            delivery.steps[seq] = replace(delivery.steps[seq], state=StepState.lost, due_at=None)
+        self._mark_lost(lost)
         return self._winner(race)
+
+    def _mark_lost(self, commands: Iterable[int]) -> None:
+        steps = self._delivery.steps
+        for seq in commands:
+            if steps[seq].state not in _OVER:
+                steps[seq] = replace(steps[seq], state=StepState.lost, due_at=None)
 
     def _winner(self, race: RaceHandle) -> Handle[Any]:
         """As recorded."""
@@ -187,12 +194,13 @@ class Waiting:
         for command, seq, attempt in due:
             self._recorder.make_sure()
             delivery.begun(seq, command.name, attempt)
-            self._flying[seq] = command, attempt, command.begin(attempt, lambda seq=seq: self._landed.put(seq))  # type: ignore[misc]
+            landed = partial(self._landed.put, (seq, attempt))
+            self._flying[seq] = command, attempt, command.begin(attempt, landed)
 
     def _await_landing(self, still: list[Handle[Any]]) -> None:
         """For one attempt that is under way; not longer than until something else may be due."""
         try:
-            seq = self._landed.get(timeout=max(self._patience(still), 0))
+            seq, number = self._landed.get(timeout=max(self._patience(still), 0))
         except Empty:
             late = [seq for seq, (_, _, attempt) in self._flying.items() if attempt.remaining() <= timedelta(0)]
             for seq in late:
@@ -200,7 +208,7 @@ class Waiting:
             if not late and any(isinstance(handle, (EventHandle, ChildHandle)) for handle in still):
                 self._delivery.look_again()
             return
-        if seq in self._flying:
+        if seq in self._flying and self._flying[seq][1] == number:
             self._land(seq)
 
     def _patience(self, still: list[Handle[Any]]) -> float:
@@ -208,7 +216,9 @@ class Waiting:
         waits = [attempt.remaining().total_seconds() for _, _, attempt in self._flying.values()]
         for handle in still:
             step = self._delivery.steps.get(handle.seq)
-            if step is not None and step.due_at is not None and handle.seq not in self._flying:
+            if step is None or step.due_at is None or handle.seq in self._flying:
+                continue
+            if step.due_at > now or not isinstance(handle, CommandHandle):  # a command that is due waits for room
                 waits.append((step.due_at - now).total_seconds())
         # Not longer than a tick: clocks are set and machines are suspended, and what others end must be looked for.
         return min(*waits, self._delivery.settings.tick.total_seconds())
@@ -252,6 +262,8 @@ class Waiting:
         delivery.waited = True
         self._opened |= {handle.seq for handle in waits}
         delivery.recorded(recorded, pending)
+        if race is not None and race.seq in delivery.steps:
+            self._mark_lost(lost)
         if sleeps:
             reach(CrashPoint.delay_armed)
             raise Left

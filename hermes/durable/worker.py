@@ -197,6 +197,7 @@ class Worker:
 
     def close(self) -> None:
         """Let go of the threads of commands; for a worker that was only ticked, all there is to stop."""
+        self._stopped.set()
         self._attempts.close()
 
     def _hand_back(self, held: HeldLease) -> None:

@@ -58,7 +58,7 @@ class Step:
     state: StepState
     attempts: int = 0
     attempts_before: int = 0
-    """Attempts made before the retries were granted afresh."""
+    """Attempts made before the retries were granted afresh; all of them, of a failure that is never granted any."""
     args_json: str | None = None
     result_json: str | None = None
     error: RunError | None = None

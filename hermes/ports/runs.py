@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Protocol, TypeVar
 
-from hermes.model.event import Fired, NewEvent
+from hermes.model.event import NewEvent
 from hermes.model.run import EffectClass, Lease, NewRun, Run, RunError, RunState, TimelineEntry
 from hermes.model.step import LeasedRun, Step, StepKind, StepState
 
@@ -78,6 +78,8 @@ class Pending:
     """Delays that were found due: from now on they are, whatever clocks say."""
     lost: tuple[int, ...] = ()
     """Commands whose race another step has won."""
+    long: int | None = None
+    """The history has just become so many steps long that people are told."""
 
 
 NOTHING = Pending()
@@ -248,6 +250,11 @@ class Steps(Protocol):
         """As `retry_later`, and the run stays where it is: other attempts of it are under way."""
         ...
 
+    def look_later(self, lease: Lease, seq: int, due_at: datetime, *, pending: Pending = NOTHING) -> None:
+        """A command that has lost its race, and may still bring a result, is looked at again then. Raises
+        CancelAsked."""
+        ...
+
     def add_receipt(self, run_id: str, seq: int, attempt: int, name: str, result_json: str) -> None:
         """A result that came too late. Taken from anybody, once; changes no state."""
         ...
@@ -289,11 +296,20 @@ class Waits(Protocol):
     ) -> dict[int, Step]:
         """The end of these waits: those in `timed_out` are failed, unless an event came first; `race` is recorded with
         the winner its result names, unless an event came first: then that has won. Commands in `pending.lost` lose.
-        Returns the steps of the waits and of the race as they stand now."""
+        Returns the steps of the waits and of the race as they stand now, and those that were pending."""
         ...
 
-    def fire(self, lease: Lease, seq: int, new: NewEvent, *, max_kept: int, pending: Pending = NOTHING) -> Fired:
-        """A run fires: the event and the step that says so are one transaction. Made again it changes nothing."""
+    def fire(
+        self, lease: Lease, seq: int, new: NewEvent, *, max_kept: int, pending: Pending = NOTHING
+    ) -> dict[int, Step]:
+        """A run fires: the event and the step that says so are one transaction. Made again it changes nothing.
+        Returns the steps that are recorded now."""
+        ...
+
+    def fire_failed(
+        self, lease: Lease, seq: int, new: NewEvent, error: RunError, *, pending: Pending = NOTHING
+    ) -> dict[int, Step]:
+        """The event was refused: raised at the await, now and at every replay, and fired again by a redelivery."""
         ...
 
     def clear(self, run_id: str) -> None:
@@ -322,9 +338,11 @@ class Endings(Protocol):
         due_at: datetime,
         *,
         waited: bool = False,
+        failed_step: int | None = None,
         pending: Pending = NOTHING,
     ) -> None:
-        """One delivery is spent; the next comes at `due_at`, held if the run says so. `waited`: waits may be open."""
+        """One delivery is spent; the next comes at `due_at`, held if the run says so. `waited`: waits may be open.
+        `failed_step`: the lowest of the steps that failed last, with nothing asked for since; they are done afresh."""
         ...
 
     def continue_as_new(
@@ -351,9 +369,11 @@ class Endings(Protocol):
         unknown_step: int | None = None,
         spends_delivery: bool = False,
         waited: bool = False,
+        failed_step: int | None = None,
         pending: Pending = NOTHING,
     ) -> None:
-        """The run is over (or parked). Writes its ending into every step that awaits it and makes those runs due."""
+        """The run is over (or parked). Writes its ending into every step that awaits it and makes those runs due.
+        `failed_step`, when it has failed: what a resume does afresh."""
         ...
 
 
