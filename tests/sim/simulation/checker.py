@@ -169,6 +169,8 @@ def _board(world: World) -> list[str]:
         if world.person.touched[card_id] or (world.shared and world.sleeps):
             continue  # an expired claim is shown to people while its maker stands still: not promised
         state = states.get(shown["run_id"] or "")
+        if state is None and world.vanishes:
+            continue  # the run of an installation that is gone
         if (shown["status"] == "Complete") != (state == "succeeded"):
             found.append(f"card {card_id} is {shown['status']}, its run {shown['run_id']} is {state}")
         quiet = world.deaths == 0 and world.suspensions == 0 and not world.vanishes and not world.faulty

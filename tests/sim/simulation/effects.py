@@ -52,6 +52,9 @@ class Services:
         self.again: list[str] = []
         """Steps whose body began although their result stood in the database."""
         self.under_way = 0
+        """Requests that have left and not arrived."""
+        self.at_work = 0
+        """Bodies that have begun and are not over, also of processes that stand still."""
         self.stumbles: Counter[tuple[str, str]] = Counter()
         self.recorded: Callable[[str, str, int], bool] = lambda _installation, _run_id, _seq: False
 
@@ -66,6 +69,13 @@ class Services:
 
     def send(self, kind: str, purpose: str) -> str:
         """The body of a command: one request, as the wire and the service treat it."""
+        self.at_work += 1
+        try:
+            return self._send(kind, purpose)
+        finally:
+            self.at_work -= 1
+
+    def _send(self, kind: str, purpose: str) -> str:
         info = current_step()
         installation = self.begin(purpose.partition("#")[0])
         if kind != "checkable":  # one that stands still here sends after another has asked: not promised

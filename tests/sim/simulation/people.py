@@ -79,7 +79,7 @@ class Person:
         """A naive effect may have happened: they look there before they ask for it once more, as they were told to."""
         if "naive" not in self.programs[card_id]:
             return False
-        return self.services.under_way > 0 or any(
+        return self.services.under_way + self.services.at_work > 0 or any(
             change.kind == "naive" and change.purpose.startswith(card_id) for change in self.services.changes
         )
 
