@@ -5,23 +5,23 @@ Nothing here formats or asks; nothing here is done twice when it is asked for tw
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from hermes.app import App
 from hermes.claim.adopt import Adopted, ForeignClaim, adopt, foreign_claims
-from hermes.durable.registry import REGISTRY, load_functions
 from hermes.errors import HermesError
 from hermes.model.claim import OPEN_STATES, BoardState, ClaimRecord, ClaimState
 from hermes.model.run import Run, RunKind, RunState, TimelineEntry
 from hermes.model.step import Step
 from hermes.ports.polls import Occurrence, Poll, PollStatus
+from hermes.ports.retries import StepRetried
 from hermes.ports.runs import Decision, Resumed
-from hermes.ports.survey import OVERDUE_LEASES, BoardWrite, Receipt, RunFilter, WaitFor
+from hermes.ports.survey import BoardWrite, Receipt, WaitFor
 
 if TYPE_CHECKING:
     from store.unit_of_work import UnitOfWork
@@ -128,53 +128,6 @@ def change_poll(app: App, name: str, what: str) -> bool:
 # -- runs
 
 
-@dataclass(frozen=True, slots=True)
-class ListedRun:
-    run: Run
-    title: str | None
-    """Of its card."""
-    waits: tuple[WaitFor, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RunList:
-    runs: tuple[ListedRun, ...]
-    """Newest first."""
-    in_all: Mapping[RunState, int]
-    """Whatever was asked for; without effects."""
-    now: datetime
-
-
-def list_runs(app: App, wanted: RunFilter, limit: int) -> RunList:
-    with app.store.read() as uow:
-        found = uow.survey.runs(wanted, limit)
-        titles = uow.survey.titles([run.object_id for run in found if run.object_id])
-        waits = uow.survey.waits_of([run.id for run in found if run.state is RunState.waiting])
-        listed = tuple(ListedRun(run, titles.get(run.object_id or ""), tuple(waits.get(run.id, ()))) for run in found)
-        return RunList(listed, uow.survey.runs_by_state(), uow.now)
-
-
-def known_functions(app: App) -> frozenset[str]:
-    """Names of all that this code can run: imports the operator's modules. Raises ConfigError."""
-    load_functions(app.configuration.functions, app.configuration.folder)
-    return frozenset(REGISTRY.names())
-
-
-def why_stuck(run: Run, now: datetime, lease: timedelta) -> str | None:
-    """In plain words, of a run that `Survey.runs` calls stuck; None of another."""
-    overdue = now - OVERDUE_LEASES * lease
-    if run.state is RunState.running and run.lease_until is not None and run.lease_until < now - lease:
-        since = f"{run.lease_until.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
-        return f"its lease is over since {since} and nobody took it over: is a worker up?"
-    if run.state not in (RunState.ready, RunState.waiting):
-        return None
-    if run.held:
-        return "it is held, and no card will release it: cancel it" if (run.changed_at or now) < overdue else None
-    if run.due_at is None:
-        return "nothing is left that could wake it" if run.state is RunState.waiting else None
-    return "it is due and no worker has taken it: is one up that knows its function?" if run.due_at < overdue else None
-
-
 def find_card(app: App, text: str) -> str:
     """The id of the card with this id or title. Raises NotFound."""
     with app.store.read() as uow:
@@ -270,6 +223,19 @@ def resume_run(
             for parent in parked:
                 _claim_again(uow, parent)
     return resumed
+
+
+def retry_step(app: App, run_id: str, seq: int, *, by: str, dry_run: bool = False) -> StepRetried:
+    """New attempts for a failed step, or one in doubt, of a run that has stopped; the run is resumed. What is not
+    granted has changed nothing. Raises NotPossible as `resume_run`."""
+    with _changing(app, dry_run=dry_run) as uow:
+        parked = _parked_above(uow, run_id)
+        came = uow.runs.retry_step(run_id, seq, held=_holds_card(uow, run_id), by=by)
+        if came is not StepRetried.granted:
+            raise _OnlyTried
+        for claimed in (run_id, *parked):
+            _claim_again(uow, claimed)
+    return came
 
 
 def _parked_above(uow: UnitOfWork, run_id: str) -> list[str]:

@@ -210,6 +210,8 @@ async def resume(
         if done is Resumed.needs_decision:
             names = ", ".join(f"{step.seq} {step.name}" for step in steps_in_doubt(service.app, run.id))
             raise Problem(409, "needs_decision", f"A step may have happened ({names}): say `decision`: done, or again.")
+        if done is Resumed.forgotten:
+            raise Problem(409, "forgotten", "Its steps are no longer kept: start it anew under another key.")
         if done is Resumed.not_stopped and _again(service, run).state in (RunState.succeeded, RunState.refused):
             raise Problem(409, "over", "The run has ended well: there is nothing to resume.")
         return done is Resumed.resumed

@@ -90,8 +90,9 @@ class Choice:
     def wanted(self, app: App, *, states: Sequence[RunState] = ()) -> RunFilter:
         """`states` where none were named. Raises NotFound for a card, ConfigError for functions."""
         from hermes.model.run import RunKind, RunState
-        from hermes.operations import find_card, known_functions
+        from hermes.operations import find_card
         from hermes.ports.survey import RunFilter
+        from hermes.run_lists import known_functions
 
         now = app.clock.now()
         since = now - self.since if isinstance(self.since, timedelta) else self.since

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from hermes.cli.output import STATES, as_json, cut, instant, near, say, table
 from hermes.model.run import RunState
-from hermes.operations import why_stuck
+from hermes.run_lists import why_stuck
 
 if TYPE_CHECKING:
     from hermes.app import App
     from hermes.cli.run_choice import Choice
     from hermes.model.run import Run
-    from hermes.operations import ListedRun, RunList
     from hermes.ports.survey import WaitFor
+    from hermes.run_lists import ListedRun, RunList
 
 SHOWN = 16
 """Characters of an id in a list: enough to name a run by."""

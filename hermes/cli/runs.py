@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from hermes.app import App
     from hermes.model.run import Run
     from hermes.operations import RunStory
+    from hermes.ports.retries import StepRetried
 
 app = typer.Typer(no_args_is_help=True, help="List runs, read one whole, resume or cancel them, remove old ones.")
 
@@ -70,7 +71,7 @@ def list_runs(
     """The newest runs; of several states those of any, of several other options those that fit all."""
     from hermes.cli.output import print_json, say
     from hermes.cli.run_list import listed_json, print_list
-    from hermes.operations import list_runs
+    from hermes.run_lists import list_runs
 
     choice = Choice(
         state=state,
@@ -193,6 +194,55 @@ def resume(
                 dry_run=dry_run,
                 json=json,
             )
+
+
+@app.command("retry-step")
+def retry_step(
+    ctx: typer.Context,
+    run: Which,
+    step: Annotated[int, typer.Argument(metavar="STEP", help="Its number, as `runs show` says.", min=1)],
+    dry_run: DryRun = False,
+    json: Json = False,
+) -> None:
+    """Grant one failed step, or one that may have happened, new attempts, and resume its run.
+
+    It is asked for again with the same idempotency key. A late result of it, if one is kept, is taken instead.
+    """
+    from hermes.cli.output import tell
+    from hermes.operations import find_run, retry_step
+    from hermes.ports.retries import StepRetried
+
+    with looking_app(ctx) as hermes:
+        found = find_run(hermes, run)
+        came = retry_step(hermes, found.id, step, by="cli", dry_run=dry_run)
+        if came is not StepRetried.granted:
+            _refuse_retry(found, step, came)
+        told = f"Step {step} of run {found.id}"
+        if dry_run:
+            line = f"{told} would be tried again. Nothing was changed."
+        else:
+            line = f"{told} is tried again{_once_claimed(found)}: a running `hermes-poll up` does it."
+        tell(json, line, run=found.id, step=step, asked="retry-step", changed=not dry_run, dry_run=dry_run)
+
+
+def _refuse_retry(run: Run, step: int, came: StepRetried) -> NoReturn:
+    from hermes.ports.retries import StepRetried as Came
+
+    if came is Came.unknown_step:
+        raise CommandError(f"Run {run.id} has no step {step}: `runs show` lists them.", Code.not_found)
+    if came is Came.unknown_run:
+        raise CommandError(f"Run {run.id} is gone.", Code.not_found)
+    why = {
+        Came.live: f"the run is {run.state}: it has not stopped, so it tries by itself",
+        Came.over: f"the run has {run.state} and does not go on",
+        Came.forgotten: "the run's steps are no longer kept (`retention: failed` of hermes.yaml)",
+        Came.done: "it has its result, which stands for ever",
+        Came.final: "its failure is final: the function went on from it, and later steps are recorded",
+        Came.no_command: "only commands and runs that were started can be tried again",
+        Came.child_over: "the run that it started has ended and does not go on",
+        Came.in_doubt: "another step may have happened: `runs resume` with --as-done or --again decides that one first",
+    }[came]
+    raise CommandError(f"Step {step} of run {run.id} is not tried again: {why}. Nothing was changed.", Code.failed)
 
 
 @app.command("cancel")
