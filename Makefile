@@ -11,7 +11,7 @@ COMPILE := --generate-hashes --no-emit-index-url --universal --python-version 3.
 RECORDINGS ?= ../shared/notion-recordings
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check crash model bench likeness migration lock clean
+.PHONY: help demo test check crash sim model bench likeness migration lock clean
 
 help: ## this list
 	@echo "make TARGET, where TARGET is one of"
@@ -35,6 +35,9 @@ crash: $(READY) ## the long campaign: kills, suspensions, database restarts, riv
 
 bench: $(BENCH)/.ready ## beside huey, procrastinate and DBOS (ARGS="--help", ARGS="drain --rounds 3 --out results")
 	$(BENCH)/bin/python -W ignore -m bench.run $(ARGS)
+
+sim: $(READY) ## deterministic simulation, 1,000 seeds (ARGS="--seed 7 --trace" for one)
+	$(BIN)/python tests/sim/simulate.py $(ARGS)
 
 model: $(READY) ## the claim protocol explored exhaustively (ARGS='--case "guard W" --trace' for one case)
 	$(BIN)/python tests/model/explore.py $(or $(ARGS),--all)
