@@ -30,11 +30,10 @@ _HEADERS = {
 
 
 class Guard:
-    def __init__(self, app: ASGIApp, *, hosts: Iterable[str] = (), most: int = MOST_AT_ONCE) -> None:
+    def __init__(self, app: ASGIApp, *, hosts: Iterable[str] = ()) -> None:
         """`hosts` are names beside this machine's own under which the API may be asked for."""
         self._app = app
         self._hosts = LOOPBACK | frozenset(host.lower() for host in hosts)
-        self._most = most
         self._under_way = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -55,7 +54,7 @@ class Guard:
             refusal = answer(421, "wrong_host", "The API does not answer for that host name (`api: hosts:`).")
             await refusal(scope, receive, guarded)
             return
-        if self._under_way >= self._most:
+        if self._under_way >= MOST_AT_ONCE:
             await answer(429, "busy", "Too many requests at once.", SOON)(scope, receive, guarded)
             return
         # Routes are matched on the path as it was sent: an encoded slash separates nothing.
@@ -78,6 +77,6 @@ class Guard:
 def _name_of(host: str) -> str:
     """Without the port, and without the brackets of an IPv6 address."""
     try:
-        return (urlsplit(f"//{host}").hostname or "").lower()
+        return "" if "@" in host else (urlsplit(f"//{host}").hostname or "").lower()
     except ValueError:
         return ""
