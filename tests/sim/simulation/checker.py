@@ -74,6 +74,13 @@ def _databases(world: World) -> list[str]:
                     for group, run in read("SELECT place_group, run_id FROM places WHERE run_id IS NOT NULL")
                 ]
                 found += [
+                    f"{installation}: {run} waits for an event and is {state}"
+                    for run, state in read(
+                        "SELECT runs.id, runs.state FROM waits JOIN runs ON runs.id = waits.run_id "
+                        "WHERE runs.state NOT IN ('ready', 'waiting', 'running')"
+                    )
+                ]
+                found += [
                     f"{installation}: {run} is {state} and owned by {owner}"
                     for run, state, owner in read("SELECT id, state, owner FROM runs WHERE owner IS NOT NULL")
                 ]
@@ -86,6 +93,11 @@ def _effects(world: World) -> list[str]:
     """Keyed: once for each purpose of a run's key. Checkable and naive: at most once."""
     made = world.services.changes
     found = [f"{what} ran again, though its result was recorded" for what in world.services.again]
+    found += [
+        f"{installation}: event {event} was given to {len(runs)} runs"
+        for (installation, event), runs in world.services.taken.items()
+        if len(runs) > 1
+    ]
     times = Counter((change.kind, change.installation, change.run_key, change.purpose) for change in made)
     found += [
         f"{kind} effect {purpose} of {key} ({installation}) happened {count} times"

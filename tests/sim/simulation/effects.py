@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
 from simulation.schedule import Schedule
 
-from hermes.durable import Found, Refused, command, current_step, delay, function
-from hermes.errors import Retryable, UnknownOutcome
+from hermes.durable import (
+    Event,
+    Found,
+    Refused,
+    command,
+    current_step,
+    delay,
+    function,
+    wait_for_event,
+    when_any,
+)
+from hermes.errors import Retryable, UnknownOutcome, WaitTimedOut
 from hermes.model.claim import CardInput
 
 PATIENCE = 10.0
+APPROVED = Event("APPROVED", str)
 
 
 @dataclass(frozen=True)
@@ -55,6 +66,8 @@ class Services:
         """Requests that have left and not arrived."""
         self.at_work = 0
         """Bodies that have begun and are not over, also of processes that stand still."""
+        self.taken: dict[tuple[str, str], set[str]] = defaultdict(set)
+        """By installation and event, the runs that it was given to."""
         self.stumbles: Counter[tuple[str, str]] = Counter()
         self.recorded: Callable[[str, str, int], bool] = lambda _installation, _run_id, _seq: False
 
@@ -152,6 +165,12 @@ def stumble(purpose: str, times: int) -> None:
         raise RuntimeError("stumbled")
 
 
+@command(name="sim.take", effect="none")
+def take(purpose: str, event: str) -> None:
+    installation = services.begin(purpose.partition("#")[0])
+    services.taken[installation, event].add(current_step().run_id)
+
+
 @function(name="sim.work")
 async def work(card: CardInput) -> str | Refused:
     """What a card asks for stands in its description, a word a step."""
@@ -166,6 +185,15 @@ async def work(card: CardInput) -> str | Refused:
             await naive(purpose)
         elif kind == "delay":
             await delay(timedelta(seconds=int(number)))
+        elif kind == "event":
+            try:
+                await take(purpose, await wait_for_event(APPROVED, purpose, timeout=timedelta(seconds=60)))
+            except WaitTimedOut:
+                continue
+        elif kind == "race":
+            news, deadline = wait_for_event(APPROVED, purpose, forever=True), delay(timedelta(seconds=30))
+            if await when_any(news, deadline) is news:
+                await take(purpose, await news)
         elif kind == "again":
             try:
                 await stumble(purpose, int(number))

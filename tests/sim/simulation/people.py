@@ -10,7 +10,10 @@ from simulation.effects import Services
 from simulation.network import Network
 from simulation.schedule import Schedule
 
-WORDS = ("keyed", "checkable", "naive", "delay:4", "delay:40", "keyed", "keyed", "again:1", "naive", "refuse")
+WORDS = (
+    *("keyed", "keyed", "keyed", "checkable", "naive", "naive"),
+    *("delay:4", "delay:40", "again:1", "event", "race", "refuse"),
+)
 SHOWN = {"Status": "status", "ClaimedBy": "by", "RunId": "run_id", "LastError": "error", "ClaimExpiresAt": "until"}
 OTHER_PLACES = ("Cancelled", "Complete", "Failed")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import json
 import shutil
 import sqlite3
 import tempfile
@@ -30,6 +31,7 @@ import store.tables  # noqa: F401 -- registers them
 from hermes import crash_points
 from hermes.crash_points import CrashPoint
 from hermes.model.claim import ClaimPolicy
+from hermes.model.event import NewEvent
 from hermes.model.run import NewRun, RunKind
 from sources.board.board import Board
 from sources.board.dispatch import Dispatcher
@@ -156,6 +158,8 @@ class World:
         person = schedule.spawn("person", lambda: self.person.live(random.randint(0, 5)))
         if random.random() < 0.5:
             schedule.spawn("caller", self._call)
+        if any(word in program for program in self.person.programs.values() for word in ("event", "race")):
+            schedule.spawn("clerk", self._fire)
         self._disturb()
         busy = random.uniform(60, MOST_BUSY)
         if self.vanishes:
@@ -171,6 +175,7 @@ class World:
         counts = {
             "cards": len(self.person.asked),
             "effects": len(self.services.changes),
+            "events taken": len(self.services.taken),
             "deaths": self.deaths,
             "suspensions": self.suspensions,
             "calls": self.dispatcher.ledger.shown()["total"],
@@ -296,10 +301,33 @@ class World:
 
     # -- others
 
+    def _open(self, installation: Installation) -> SimulatedDatabase:
+        database = SimulatedDatabase(installation.url, self.schedule, None)
+        self._closing.append(database)
+        return database
+
+    def _fire(self) -> None:
+        """Somebody fires the events that cards wait for, here and there twice."""
+        random = self.schedule.random
+        databases = [self._open(installation) for installation in self.installations]
+        wanted = [
+            f"{card_id}#{place}"
+            for card_id, program in self.person.programs.items()
+            for place, word in enumerate(program.split(), 1)
+            if word in ("event", "race")
+        ]
+        for instance in wanted:
+            for _ in range(random.choice((0, 1, 1, 2))):
+                self.schedule.pause(random.uniform(0, 60), "clerk")
+                new = NewEvent("APPROVED", instance, json.dumps(f"{instance}/1"), event_id="1", fired_by="the clerk")
+                for database in databases:
+                    with database.write() as unit:
+                        unit.events.fire(new, max_kept=100)
+                self.schedule.note("clerk", f"fires {instance}")
+
     def _call(self) -> None:
         """Somebody starts work under keys of their own, and again when they hear nothing."""
-        database = SimulatedDatabase(self.installations[0].url, self.schedule, None)
-        self._closing.append(database)
+        database = self._open(self.installations[0])
         for number in range(3):
             while True:
                 self.schedule.pause(self.schedule.random.uniform(0.2, 20), "caller")
