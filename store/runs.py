@@ -32,7 +32,10 @@ _THIS = RUNS.c.id == bindparam("b_run")
 _GET = select(RUNS).where(_THIS)
 _BY_KEY = select(RUNS).where(RUNS.c.key == bindparam("b_key"))
 _JOIN = (
-    update(RUNS).where(RUNS.c.key == bindparam("b_key")).values(duplicates=RUNS.c.duplicates + 1).returning(RUNS.c.id)
+    update(RUNS)
+    .where(RUNS.c.key == bindparam("b_key"))
+    .values(duplicates=RUNS.c.duplicates + 1)
+    .returning(RUNS.c.id, RUNS.c.details)
 )
 _HOLD = (
     update(RUNS)
@@ -197,10 +200,12 @@ class RunStatements:
             },
         )
         if not created:
-            existing: str = uow.connection.execute(_JOIN, {"b_key": key}).scalar_one()
-            timeline.note(uow, existing, "duplicate suppressed", parent=new.parent_run_id)
-            return existing, False
-        timeline.note(uow, run_id, "enqueued", held=True if new.held else None)
+            existing = uow.connection.execute(_JOIN, {"b_key": key}).one()
+            if existing.details == "whole":  # else it has no timeline any more, and `duplicates` counts it
+                timeline.note(uow, existing.id, "duplicate suppressed", parent=new.parent_run_id)
+            return str(existing.id), False
+        later = new.due_at.isoformat() if new.due_at is not None and new.due_at > uow.now else None
+        timeline.note(uow, run_id, "scheduled" if later else "enqueued", due_at=later, held=new.held or None)
         uow.wakes()
         return run_id, True
 

@@ -116,7 +116,9 @@ def test_key_and_ending_stay_and_suppress_a_duplicate_start(world: World) -> Non
     with world.database.write() as unit:
         assert unit.runs.enqueue(NewRun("order-1", RunKind.function, "f", {})) == (run_id, False)
         left = unit.runs.get(run_id)
+    assert world.rows(TIMELINE) == 0, "nor does one who asks again and again fill the table"
     assert left is not None
+    assert left.duplicates == 1
     assert (left.state, left.result, left.args, left.whole) == (RunState.succeeded, "ok", {}, False)
 
 

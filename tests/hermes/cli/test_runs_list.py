@@ -109,7 +109,11 @@ def test_an_empty_list_says_what_there_is_instead(place, rows) -> None:
 
 
 def test_the_timeline_says_an_attempt_and_what_came_of_it_in_one_line(place, rows) -> None:
-    run_id = rows.enqueue("a", due_at=None)
+    later = rows.enqueue("later", due_at=rows.app.clock.now() + timedelta(hours=3))
+    assert "scheduled" in (said := place.ok("runs", "show", later).out)
+    assert "due 20" in said
+    assert "(+3 h)" in said
+    run_id = rows.enqueue("a")
     lease = rows.lease(run_id)
     error = RunError("builtins:OSError", "no route", 'File "x.py", line 3')
     with rows.app.store.write() as uow:
