@@ -1,13 +1,12 @@
-"""A durable engine whose time and deaths a test decides, and an outside that counts what really happened to it."""
+"""A durable engine whose time and deaths a test decides."""
 
 from __future__ import annotations
 
-import threading
-from collections import Counter
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 from hermes import crash_points
 from hermes.crash_points import CrashPoint
@@ -15,35 +14,17 @@ from hermes.durable.command import Command
 from hermes.durable.function import Function
 from hermes.durable.settings import EngineSettings
 from hermes.durable.worker import Worker
+from hermes.model.event import Fired, NewEvent
+from hermes.model.json import JSON
 from hermes.model.run import NewRun, Run, RunKind, RunState
-from hermes.ports.runs import RunsDatabase
+from hermes.ports.events import EventsDatabase
+from hermes.ports.runs import Decision, Resumed, RunsDatabase
 from hermes.testing.clock import FakeClock
+from hermes.testing.outside import Outside as Outside
 
 
 class Died(BaseException):
     """The worker's process is gone, as far as the simulation is concerned."""
-
-
-class Outside:
-    """The oracle: what commands did, counted where they did it and not by Hermes."""
-
-    def __init__(self) -> None:
-        self._mutex = threading.Lock()
-        self.calls: list[tuple[str, Any]] = []
-
-    def happened(self, what: str, about: Any = None) -> int:
-        """Record one call; returns how often it has happened, this time included."""
-        with self._mutex:
-            self.calls.append((what, about))
-            return sum(1 for name, _ in self.calls if name == what)
-
-    def count(self, what: str) -> int:
-        with self._mutex:
-            return Counter(name for name, _ in self.calls)[what]
-
-    def about(self, what: str) -> list[Any]:
-        with self._mutex:
-            return [detail for name, detail in self.calls if name == what]
 
 
 class EngineHarness:
@@ -83,6 +64,16 @@ class EngineHarness:
             run = unit.runs.get(run_id)
         assert run is not None, run_id  # noqa: S101
         return run
+
+    def fire(self, event: NewEvent) -> Fired:
+        # It is a database of events too; the port of runs does not say so.
+        database = cast(EventsDatabase, self.database)
+        return database.commit(lambda unit: unit.events.fire(event, max_kept=self.settings.max_kept))
+
+    def resume(self, run_id: str, decision: Decision | None = None, result: JSON = None) -> Resumed:
+        result_json = None if result is None else json.dumps(result)
+        with self.database.write() as unit:
+            return unit.runs.resume(run_id, decision=decision, result_json=result_json)
 
     def what_happened(self, run_id: str) -> list[str]:
         with self.database.read() as unit:
