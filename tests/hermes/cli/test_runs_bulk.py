@@ -146,3 +146,13 @@ def test_a_name_that_nobody_bears_changes_none(place, rows, state) -> None:
     rows.end("a", RunState.failed)
     assert place.call("runs", "resume", "a", "nobody").code == 3
     assert state("a") is RunState.failed
+
+
+def test_one_whose_card_has_gone_on_keeps_no_other_from_it(place, rows, state) -> None:
+    lost = rows.end("lost its card", RunState.failed)
+    rows.change(lost, kind="card", object_id="nobody has it")
+    rows.end("b", RunState.failed)
+    outcome = place.call("runs", "resume", "--failed", "--all", "--yes")
+    assert outcome.code == 1
+    assert "cannot be resumed" in outcome.out
+    assert (state("lost its card"), state("b")) == (RunState.failed, RunState.ready)

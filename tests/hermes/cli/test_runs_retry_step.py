@@ -55,3 +55,19 @@ def test_a_cards_run_waits_until_its_card_is_claimed_again(place) -> None:
     said = place.ok("runs", "retry-step", "doubtful", "2").out
     assert "once its card is claimed again" in said
     assert place.ok("board", "show", "--json").json["cards"][0]["state"] == "backoff"
+
+
+def test_what_is_not_granted_has_changed_nothing(place, rows) -> None:
+    """Its own step could be tried again; but another may have happened, and a person decides that first."""
+    run_id = rows.enqueue("doubtful")
+    lease = rows.lease(run_id)
+    with rows.app.store.write() as uow:
+        for seq in (1, 2):
+            uow.steps.begin_attempt(lease, seq, "pay", effect=EffectClass.naive, args_json="[]", attempt=1)
+        uow.endings.end(lease, RunState.parked, reason="may have happened", unknown_step=1)
+    outcome = place.call("runs", "retry-step", "doubtful", "1")
+    assert outcome.code == 1
+    assert "another step may have happened" in outcome.err
+    with rows.app.store.read() as uow:
+        assert [step.state.value for step in uow.runs.steps(run_id)] == ["unknown", "started"]
+        assert "retry granted" not in [entry.what for entry in uow.runs.timeline(run_id)]
