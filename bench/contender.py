@@ -22,10 +22,13 @@ class Contender:
     name: str
     script: str
     database: str
+    """`sqlite`, `postgresql`, or `temporal`: its dev server on a SQLite file of its own."""
     variant: str = ""
     about: str = ""
     durable: bool = True
     """Three steps, each recorded. False: a job of one task, nothing recorded in between."""
+    sleeps: bool = False
+    """Competes for the cheapest sleep: one of each engine and database."""
 
     @property
     def key(self) -> str:
@@ -33,14 +36,16 @@ class Contender:
 
 
 CONTENDERS = [
-    Contender("Hermes", "hermes_runs", "sqlite", about="three commands; WAL, synchronous=FULL"),
+    Contender("Hermes", "hermes_runs", "sqlite", about="three commands; WAL, synchronous=FULL", sleeps=True),
     Contender("DBOS queue", "dbos_workflows", "sqlite", "queue", "three steps; default journal"),
-    Contender("DBOS queue, WAL", "dbos_workflows", "sqlite", "queue-wal", "three steps; file put into WAL before"),
+    Contender(
+        "DBOS queue, WAL", "dbos_workflows", "sqlite", "queue-wal", "three steps; file put into WAL before", sleeps=True
+    ),
     Contender("DBOS threads, WAL", "dbos_workflows", "sqlite", "threads-wal", "three steps; called directly, no queue"),
     Contender("huey chained", "huey_tasks", "sqlite", "chained", "pipeline of three tasks; WAL, fsync=True"),
     Contender("huey whole", "huey_tasks", "sqlite", "whole", "one task of three calls", durable=False),
-    Contender("Hermes", "hermes_runs", "postgresql", about="three commands"),
-    Contender("DBOS queue", "dbos_workflows", "postgresql", "queue", "three steps"),
+    Contender("Hermes", "hermes_runs", "postgresql", about="three commands", sleeps=True),
+    Contender("DBOS queue", "dbos_workflows", "postgresql", "queue", "three steps", sleeps=True),
     Contender("DBOS threads", "dbos_workflows", "postgresql", "threads", "three steps; called directly, no queue"),
     Contender("procrastinate chained", "procrastinate_tasks", "postgresql", "chained", "each task defers the next"),
     Contender(
@@ -48,6 +53,8 @@ CONTENDERS = [
     ),
     Contender("huey chained", "huey_tasks", "postgresql", "chained", "pipeline of three tasks; its SQL storage"),
     Contender("huey whole", "huey_tasks", "postgresql", "whole", "one task of three calls", durable=False),
+    Contender("Temporal", "temporal", "temporal", "remote", "three activities; its dev server, on a file", sleeps=True),
+    Contender("Temporal local", "temporal", "temporal", "local", "three local activities"),
 ]
 
 
@@ -61,14 +68,28 @@ class Seen:
 
 
 class Trial:
+    """Jobs of one kind and the process that works them off. More than one may share a database, one after the other."""
+
     def __init__(
-        self, contender: Contender, database: str, folder: Path, *, jobs: int, slots: int, pause: float = 0.0
+        self,
+        contender: Contender,
+        database: str,
+        folder: Path,
+        *,
+        jobs: int,
+        slots: int,
+        pause: float = 0.0,
+        kind: str = "steps",
+        first: int = 0,
+        timeout: float = 0.0,
+        until: float = 0.0,
     ) -> None:
+        """The last four as in bench/contenders/asked.py."""
         self.contender = contender
         self.database = database
         self.jobs = jobs
-        self._slots = slots
-        self._pause = pause
+        self.first = first
+        self._asked = {"kind": kind, "first": first, "slots": slots, "pause": pause, "timeout": timeout, "until": until}
         self.record = folder / f"record-{time.monotonic_ns()}"
         self.record.touch()
         self.output = self.record.with_suffix(".log")
@@ -120,7 +141,8 @@ class Trial:
             *("-m", f"bench.contenders.{self.contender.script}"),
             verb,
             *("--database", self.database, "--variant", self.contender.variant, "--record", str(self.record)),
-            *("--jobs", str(self.jobs), "--slots", str(self._slots), "--pause", str(self._pause)),
+            *("--jobs", str(self.jobs)),
+            *(part for name, value in self._asked.items() for part in (f"--{name}", str(value))),
         ]
 
 

@@ -58,12 +58,14 @@ def _table(contenders: list[Contender], results: dict[str, list[Drained]]) -> Ta
     ours = {
         contender.database: _median(results[contender.key]) for contender in contenders if contender.name == "Hermes"
     }
+    ours["temporal"] = ours.get("sqlite")  # whose dev server keeps its state in a SQLite file
     table = Table(
         "Jobs of three steps, drained by one worker process",
         [
             "contender",
             "jobs/s",
             "spread",
+            "steps/s",
             "enqueue/s",
             "both/s",
             "commits/s",
@@ -75,7 +77,7 @@ def _table(contenders: list[Contender], results: dict[str, list[Drained]]) -> Ta
     for contender in contenders:
         found = [one for one in results[contender.key] if one.exact]
         if not found:
-            table.add(contender.key, "not exact", *[""] * 6, contender.about)
+            table.add(contender.key, "not exact", *[""] * 7, contender.about)
             continue
         rates = [one.jobs / one.drain_seconds for one in found]
         put = [one.jobs / one.enqueue_seconds for one in found if one.enqueue_seconds > 0.001]
@@ -86,6 +88,7 @@ def _table(contenders: list[Contender], results: dict[str, list[Drained]]) -> Ta
             contender.key,
             f"{median(rates):.0f}",
             spread(rates),
+            f"{median(rates) * STEPS:.0f}",
             f"{median(put):.0f}" if put else "",
             f"{median(both):.0f}",
             f"{median(commits):.0f}" if commits else "",

@@ -90,8 +90,11 @@ class Resumed:
     last: float | None
 
 
-def recovery(contender: Contender, databases: Databases, *, jobs: int, slots: int, patience: float) -> Resumed:
-    trial = Trial(contender, databases.fresh(contender.database), databases.folder, jobs=jobs, slots=slots, pause=0.2)
+def recovery(
+    contender: Contender, databases: Databases, *, jobs: int, slots: int, patience: float, timeout: float = 0.0
+) -> Resumed:
+    url = databases.fresh(contender.database)
+    trial = Trial(contender, url, databases.folder, jobs=jobs, slots=slots, pause=0.2, timeout=timeout)
     trial.enqueue()
     process = trial.start()
     trial.wait_for(jobs * STEPS // 3, patience)

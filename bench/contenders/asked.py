@@ -11,21 +11,37 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+ASLEEP = timedelta(days=30)
+"""How long a job of kind `sleep` lies."""
 
 
 @dataclass(frozen=True)
 class Asked:
     verb: str
-    """`enqueue` N jobs and leave, or `work` until a SIGTERM."""
+    """`enqueue` jobs and leave, or `work` until a SIGTERM."""
     database: str
-    """A SQLite file, or the URL of a PostgreSQL database."""
+    """A SQLite file, the URL of a PostgreSQL database, or temporal://HOST:PORT."""
     variant: str
+    kind: str
+    """`steps`: three of them. `sleep`: a step, 30 days, a step. Hermes knows more, for bench/hibernation.py."""
+    first: int
+    """Number of the first of the jobs."""
     jobs: int
     slots: int
+    timeout: float
+    """Seconds after which a worker that says nothing is given up; 0: the contender's own default."""
+    until: datetime
+    """When jobs of kind `timer` go on."""
 
     @property
     def postgres(self) -> bool:
         return self.database.startswith("postgresql://")
+
+    @property
+    def numbers(self) -> range:
+        return range(self.first, self.first + self.jobs)
 
 
 def asked() -> Asked:
@@ -34,14 +50,18 @@ def asked() -> Asked:
     parser.add_argument("--database", required=True)
     parser.add_argument("--variant", default="")
     parser.add_argument("--record", required=True)
+    parser.add_argument("--kind", default="steps")
+    parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--jobs", type=int, required=True)
     parser.add_argument("--slots", type=int, required=True)
     parser.add_argument("--pause", type=float, default=0.0)
+    parser.add_argument("--timeout", type=float, default=0.0)
+    parser.add_argument("--until", type=float, default=0.0)
     options = vars(parser.parse_args())
     global _record, _pause
     _record = os.open(options.pop("record"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     _pause = options.pop("pause")
-    return Asked(**options)
+    return Asked(**{**options, "until": datetime.fromtimestamp(options["until"], UTC)})
 
 
 def step(job: int, place: int) -> int:

@@ -1,6 +1,7 @@
 """DBOS: a workflow of three steps. `queue`: its queue, at most `slots` at once, looked at every 50 ms (its default of
 1 s would leave it idle most of the time); `threads`: `slots` threads that call the workflow directly, no queue. `-wal`:
-the same on a SQLite file that was put into WAL mode before, which it does not do itself."""
+the same on a SQLite file that was put into WAL mode before, which it does not do itself. Sleepers are async workflows,
+a task each: of its two ways the one that holds no thread."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from typing import Any
 
 from dbos import DBOS, SetWorkflowID
 
-from bench.contenders.asked import asked, step, timed, until_told
+from bench.contenders.asked import ASLEEP, asked, step, timed, until_told
 
 
 @DBOS.step()
@@ -22,6 +23,18 @@ def act(job: int, place: int) -> int:
 @DBOS.workflow()
 def work(job: int) -> int:
     return act(job, 1) + act(job, 2) + act(job, 3)
+
+
+@DBOS.step()
+async def act_async(job: int, place: int) -> int:
+    return step(job, place)
+
+
+@DBOS.workflow()
+async def sleep(job: int) -> int:
+    await act_async(job, 1)
+    await DBOS.sleep_async(ASLEEP.total_seconds())
+    return await act_async(job, 2)
 
 
 def main() -> None:
@@ -35,17 +48,22 @@ def main() -> None:
     if ask.verb == "work" and not ask.variant.startswith("queue"):
         DBOS.launch()
         with ThreadPoolExecutor(ask.slots) as pool:
-            list(pool.map(call, range(ask.jobs)))
+            list(pool.map(call, ask.numbers))
         until_told()
         return
     if ask.verb == "enqueue":
         DBOS.listen_queues([])
     DBOS.launch()
-    DBOS.register_queue("jobs", worker_concurrency=ask.slots, polling_interval_sec=0.05)
+    if ask.kind == "sleep":  # each would keep a slot for as long as it sleeps
+        DBOS.register_queue("sleepers", polling_interval_sec=0.05)
+    else:
+        DBOS.register_queue("jobs", worker_concurrency=ask.slots, polling_interval_sec=0.05)
     if ask.verb == "work":
         until_told()
+    elif ask.kind == "sleep":
+        timed(lambda: [put_sleeper(job) for job in ask.numbers])
     elif ask.variant.startswith("queue"):
-        timed(lambda: [put(job) for job in range(ask.jobs)])
+        timed(lambda: [put(job) for job in ask.numbers])
     else:
         timed(lambda: None)
     DBOS.destroy()
@@ -54,6 +72,11 @@ def main() -> None:
 def put(job: int) -> None:
     with SetWorkflowID(f"job-{job}"):
         DBOS.enqueue_workflow("jobs", work, job)
+
+
+def put_sleeper(job: int) -> None:
+    with SetWorkflowID(f"sleeper-{job}"):
+        DBOS.enqueue_workflow("sleepers", sleep, job)
 
 
 def call(job: int) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from bench.contenders.asked import Asked, asked, step, timed, until_told
+import time
+from datetime import datetime, timedelta
+
+from bench.contenders.asked import ASLEEP, Asked, asked, step, timed, until_told
 from hermes.clock import SystemClock
-from hermes.durable import command, function
+from hermes.durable import Event, command, delay, function, now, wait_for_event
 from hermes.durable.settings import EngineSettings
 from hermes.durable.worker import Worker
 from hermes.model.run import NewRun, RunKind
 from store.database import Database
 from store.migrate import upgrade
+
+PAID = Event("PAYMENT_CONFIRMED")
 
 
 @command(name="bench.act")
@@ -17,11 +22,51 @@ def act(job: int, place: int) -> int:
     return step(job, place)
 
 
+@command(name="bench.hold")
+def hold(job: int, seconds: float) -> int:
+    time.sleep(seconds)
+    return step(job, 1)
+
+
 @function(name="bench.work")
 async def work(job: int) -> int:
     total = await act(job, 1)
     total += await act(job, 2)
     return total + await act(job, 3)
+
+
+@function(name="bench.sleep")
+async def sleep(job: int) -> int:
+    await act(job, 1)
+    await delay(ASLEEP)
+    return await act(job, 2)
+
+
+@function(name="bench.nap")
+async def nap(job: int) -> int:
+    await delay(ASLEEP)
+    return await act(job, 1)
+
+
+@function(name="bench.wait")
+async def wait(job: int) -> int:
+    await wait_for_event(PAID, f"order-{job}", timeout=ASLEEP)
+    return await act(job, 1)
+
+
+@function(name="bench.timer")
+async def timer(job: int, until: datetime) -> int:
+    await delay(until - now())
+    return await act(job, 1)
+
+
+@function(name="bench.long")
+async def long(job: int, seconds: float) -> int:
+    return await hold(job, seconds)
+
+
+FUNCTIONS = {"steps": work, "sleep": sleep, "nap": nap, "wait": wait, "timer": timer, "long": long}
+LONG = timedelta(seconds=45)
 
 
 def opened(ask: Asked) -> Database:
@@ -33,20 +78,25 @@ def opened(ask: Asked) -> Database:
     return database
 
 
-def enqueue(database: Database, jobs: int) -> None:
-    for first in range(0, jobs, 500):
+def enqueue(database: Database, ask: Asked) -> None:
+    called = FUNCTIONS[ask.kind].name
+    more = {"timer": {"until": ask.until.isoformat()}, "long": {"seconds": LONG.total_seconds()}}.get(ask.kind, {})
+    for first in range(ask.first, ask.first + ask.jobs, 500):
         with database.write() as unit:
-            for job in range(first, min(first + 500, jobs)):
-                unit.runs.enqueue(NewRun(f"job-{job}", RunKind.function, work.name, {"job": job}))
+            for job in range(first, min(first + 500, ask.first + ask.jobs)):
+                unit.runs.enqueue(NewRun(f"{ask.kind}-{job}", RunKind.function, called, {"job": job, **more}))
 
 
 def main() -> None:
     ask = asked()
     database = opened(ask)
     if ask.verb == "enqueue":
-        timed(lambda: enqueue(database, ask.jobs))
+        timed(lambda: enqueue(database, ask))
         return
-    worker = Worker(database, SystemClock(), EngineSettings(slots=ask.slots))
+    settings = EngineSettings(slots=ask.slots)
+    if ask.timeout:
+        settings = EngineSettings(slots=ask.slots, lease=timedelta(seconds=ask.timeout))
+    worker = Worker(database, SystemClock(), settings)
     worker.start()
     until_told()
     worker.stop()

@@ -49,7 +49,7 @@ def main() -> None:
         return sum(step(job, place) for place in (1, 2, 3))
 
     def enqueue() -> None:
-        for job in range(ask.jobs):
+        for job in ask.numbers:
             if ask.variant == "chained":
                 huey.enqueue(first.s(job).then(second).then(third))
             else:
