@@ -121,6 +121,8 @@ class World:
         """The other installation dies for good."""
         self.sleeps = not self.vanishes and random.random() < (0.4 if self.shared else 0.1)
         """A whole installation stands still for longer than its claims last."""
+        self.hesitation = random.choice((0.1, 1.0, 4.0, 6.0)) if self.shared else random.choice((0.1, 0.1, 5.0))
+        """Seconds that a thread may be kept waiting at a crash point."""
         self.processes: list[Process] = []
         self.installations = [self._installation("ours")]
         if self.shared:
@@ -154,10 +156,11 @@ class World:
         self.services.recorded = self._recorded
         for number in range(random.randint(2, 4)):
             self.person.add(f"card {number}", random.randint(1, 4))
+        apart = random.choice((0.5, 5.0))
         for installation in self.installations:
             few = len(self.installations) > 1
             for _ in range(random.choice((1, 2)) if few else random.choice((2, 3))):
-                self._start(installation, after=random.uniform(0, 5))
+                self._start(installation, after=random.uniform(0, apart))
         person = schedule.spawn("person", lambda: self.person.live(random.randint(0, 5)))
         if random.random() < 0.5:
             schedule.spawn("caller", self._call)
@@ -294,7 +297,7 @@ class World:
         if process.dead:
             raise Died
         if not process.inside:
-            longest = random.choice((0.0, 0.0, 0.0, 0.0, 0.2, 2.0)) if self.network.slow == 0 else 5.0
+            longest = self.hesitation if random.random() < 0.3 else 0.0
             self.schedule.pause(random.uniform(0, longest), point.name)
         elif random.random() < self._death:
             self._dies(process)
