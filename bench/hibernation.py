@@ -1,5 +1,6 @@
 """What sleeping runs cost: RAM and disk of each, the start of a worker beside them, its idle tick, and how late it is
-when many are due at once. Sleepers are put there by a worker that really drove them to sleep.
+when many are due at once. Sleepers are put there by a worker that really drove them to sleep; where `driven` bounds
+how many, the others are copies of their rows (bench/copies.py).
 
 At scale Hermes alone: 50,000 delays and 10,000 waits for an event. Beside the others fewer, of one recorded step and a
 sleep: what DBOS and Temporal put to sleep in a few minutes.
@@ -20,6 +21,7 @@ from typing import Any
 from sqlalchemy import func, select
 
 from bench.contender import ROOT, Contender, Trial
+from bench.copies import copy
 from bench.databases import Databases
 from bench.process import processor_seconds, resident
 from bench.table import Table
@@ -221,7 +223,15 @@ def import_seconds() -> float:
 
 
 def at_scale(
-    contender: Contender, databases: Databases, *, sleepers: int, waiting: int, due: int, slots: int, idle: float
+    contender: Contender,
+    databases: Databases,
+    *,
+    sleepers: int,
+    waiting: int,
+    due: int,
+    driven: int,
+    slots: int,
+    idle: float,
 ) -> tuple[list[Level], Timers]:
     beds = Beds(contender, databases, slots)
     beds.trial("steps", 0).enqueue()  # makes the tables
@@ -229,8 +239,11 @@ def at_scale(
     some = min(10_000, sleepers // 2)
     for kind, count in (("nap", some), ("nap", sleepers - some), ("wait", waiting)):
         began = time.monotonic()
-        with beds.put(kind, count):
+        with beds.put(kind, min(count, driven)):
             pass
+        if count > driven:
+            with opened(beds.url) as database:
+                copy(database, f"bench.{kind}", count - driven)
         print(f"    {contender.key}: {count} more of kind {kind} asleep after {time.monotonic() - began:.0f} s")
         levels.append(level(beds, idle))
     return levels, timers(beds, due)
@@ -244,6 +257,7 @@ def measure(
     waiting: int,
     due: int,
     beside: int,
+    driven: int,
     slots: int,
     idle: float = 30.0,
 ) -> tuple[list[Table], dict[str, Any]]:
@@ -278,9 +292,9 @@ def measure(
             "least lease left",
         ],
     )
-    for contender in (one for one in contenders if one.name == "Hermes"):
+    for contender in (one for one in contenders if one.name == "Hermes" and sleepers):
         levels, fired = at_scale(
-            contender, databases, sleepers=sleepers, waiting=waiting, due=due, slots=slots, idle=idle
+            contender, databases, sleepers=sleepers, waiting=waiting, due=due, driven=driven, slots=slots, idle=idle
         )
         none, before = levels[0], None
         for one in levels:
@@ -319,9 +333,7 @@ def measure(
             "disk B/sleeper",
         ],
     )
-    for contender in contenders:
-        if not contender.sleeps:
-            continue
+    for contender in contenders if beside else ():
         cells, kept = beside_others(contender, databases, beside, slots)
         side.add(contender.key, *cells)
         raw["beside"][contender.key] = kept

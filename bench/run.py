@@ -75,6 +75,7 @@ def main() -> None:
                 waiting=options.waiting,
                 due=options.due,
                 beside=options.beside,
+                driven=options.driven,
                 slots=options.slots,
             )
             tables += found
@@ -116,10 +117,11 @@ def _options() -> argparse.Namespace:
         "--patience", type=float, default=120.0, help="seconds without a step after which a trial is over"
     )
     parser.add_argument("--timeout", type=float, default=5.0, help="seconds, of the take-over that is not the default")
-    parser.add_argument("--sleepers", type=int, default=50_000, help="delays of Hermes")
+    parser.add_argument("--sleepers", type=int, default=50_000, help="delays of Hermes; 0: none of that")
     parser.add_argument("--waiting", type=int, default=10_000, help="waits for an event, of Hermes")
+    parser.add_argument("--driven", type=int, default=1_000_000, help="of these, really driven; the rest are copies")
     parser.add_argument("--due", type=int, default=1000, help="timers due at one instant beside them")
-    parser.add_argument("--beside", type=int, default=2000, help="sleepers of each engine, to compare them")
+    parser.add_argument("--beside", type=int, default=2000, help="sleepers of each engine; 0: none of that")
     parser.add_argument("--races", type=int, default=10_000, help="of a fire and a wait")
     parser.add_argument("--fires", type=int, default=1000, help="at the same time for one wait")
     parser.add_argument("--cards", type=int, default=100)
