@@ -176,10 +176,10 @@ def _board(world: World) -> list[str]:
             states |= dict(read("SELECT id, state FROM runs"))
     for card_id in world.person.asked:
         shown = world.person.look(card_id)
-        if shown["until"] is not None and not world.person.touched[card_id] and not world.vanishes:
-            found.append(f"card {card_id} is {shown['status']} and its claim expires at {shown['until']}")
         if world.person.touched[card_id] or (world.shared and world.sleeps):
             continue  # an expired claim is shown to people while its maker stands still: not promised
+        if shown["until"] is not None and not world.vanishes:
+            found.append(f"card {card_id} is {shown['status']} and its claim expires at {shown['until']}")
         state = states.get(shown["run_id"] or "")
         if state is None and world.vanishes:
             continue  # the run of an installation that is gone
