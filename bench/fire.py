@@ -128,6 +128,11 @@ class Fired:
         lines = self.log.read_text().split("\n") if self.log.exists() else []
         return {int(line.split()[0]): int(line.split()[1]) / 1e9 for line in lines if line.count(" ") == 1}
 
+    def cpu_seconds(self) -> float:
+        """That `up` has used so far."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def close(self) -> None:
         self.process.send_signal(signal.SIGTERM)
         try:
@@ -167,6 +172,7 @@ def _each(
 def measure(place: Fired, rate: float, seconds: float) -> dict[str, float]:
     count = int(rate * seconds)
     place.start_runs(count)
+    before = place.cpu_seconds()
     due, answered, statuses = _each(place, [(f"/fire/BENCH_FIRED/{n}", n) for n in range(count)], rate=rate)
     if set(statuses) != {202}:
         raise RuntimeError(f"answers were {sorted(set(statuses))}")
@@ -178,6 +184,7 @@ def measure(place: Fired, rate: float, seconds: float) -> dict[str, float]:
         **{f"accepted p{part}": _part(accepted, part) for part in (50, 99)},
         **{f"resumed p{part}": _part(resumed, part) for part in (50, 99)},
         "resumed most": resumed[-1],
+        "CPU a fire": (place.cpu_seconds() - before) / count,
     }
 
 
@@ -221,13 +228,13 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--burst", type=int, default=0, help="then so many fires as fast as they are answered")
     asked = parser.parse_args()
-    columns = ["database", "accepted p50", "accepted p99", "resumed p50", "resumed p99", "resumed most"]
+    columns = ["database", "accepted p50", "accepted p99", "resumed p50", "resumed p99", "resumed most", "CPU a fire"]
     table = Table(f"Fires over HTTP, {asked.rate:g} a second for {asked.seconds:g} s; milliseconds", columns)
     bursts = Table(f"A burst of {asked.burst:,} fires from {SENDERS} connections", ["database", "fires/s", "answers"])
     for kind in asked.database or ["sqlite", "postgresql"]:
         with place(kind) as fired:
             found = measure(fired, asked.rate, asked.seconds)
-            table.add(kind, *(f"{found[column] * 1000:.0f}" for column in columns[1:]))
+            table.add(kind, *(f"{found[column] * 1000:.1f}" for column in columns[1:]))
             if asked.burst:
                 seconds, answers = burst(fired, asked.burst)
                 bursts.add(kind, f"{asked.burst / seconds:.0f}", str(answers))

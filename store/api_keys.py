@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Row, bindparam, or_, select, update
+from sqlalchemy import bindparam, or_, select, update
 
 from hermes.model.api_key import ApiKey, NewApiKey, Scope
 from store.inserting import InsertIgnoring
+from store.prepared import Prepared
 from store.tables.api_keys import API_KEYS
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 USE_NOTED_EVERY = timedelta(minutes=1)
 
 _ADD = InsertIgnoring(API_KEYS, "name")
-_BY_PREFIX = select(API_KEYS).where(API_KEYS.c.prefix == bindparam("b_prefix"))
+_BY_PREFIX = Prepared(select(API_KEYS).where(API_KEYS.c.prefix == bindparam("b_prefix")))
 _BY_NAME = select(API_KEYS).where(API_KEYS.c.name == bindparam("b_name"))
 _REVOKE = (
     update(API_KEYS)
@@ -57,7 +58,7 @@ class ApiKeyStatements:
         return _key_of(connection.execute(_BY_NAME, {"b_name": new.name}).one())
 
     def by_prefix(self, prefix: str) -> tuple[ApiKey, str] | None:
-        row = self._uow.connection.execute(_BY_PREFIX, {"b_prefix": prefix}).one_or_none()
+        row = self._uow.row(_BY_PREFIX, {"b_prefix": prefix})
         return None if row is None else (_key_of(row), row.hash)
 
     def all(self) -> Sequence[ApiKey]:
@@ -74,7 +75,7 @@ class ApiKeyStatements:
         self._uow.connection.execute(_USED, {"b_key": key_id, "b_now": now, "b_before": now - USE_NOTED_EVERY})
 
 
-def _key_of(row: Row[Any]) -> ApiKey:
+def _key_of(row: Any) -> ApiKey:
     return ApiKey(
         id=row.id,
         name=row.name,

@@ -195,6 +195,13 @@ def test_a_request_that_never_comes_and_a_body_that_never_ends_are_hung_up_on(
         assert endless.recv(100) == b"", "and not listened to for ever"
 
 
+def test_a_body_that_says_it_is_too_large_is_refused_before_it_comes(served: Any, key: str) -> None:
+    for length in (b"10001", b"99999999999999999999", b"9" * 60):
+        head = request(served, b"POST /api/v1/fire/A/1", b"Content-Length: " + length, key=key)
+        answer = raw(served, head)
+        assert status(answer) in ((413,) if len(length) < 21 else (413, 400)), answer
+
+
 def test_a_body_of_nobody_is_not_read(served: Any) -> None:
     head = request(served, b"POST /api/v1/fire/A/1", b"Content-Length: 1000000000")
     assert status(raw(served, head)) == 401
