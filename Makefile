@@ -11,7 +11,7 @@ COMPILE := --generate-hashes --no-emit-index-url --universal --python-version 3.
 RECORDINGS ?= ../shared/notion-recordings
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check crash sim model bench likeness migration lock clean
+.PHONY: help demo test check crash sim mutants model bench likeness migration lock clean
 
 help: ## this list
 	@echo "make TARGET, where TARGET is one of"
@@ -38,6 +38,9 @@ bench: $(BENCH)/.ready ## beside huey, procrastinate and DBOS (ARGS="--help", AR
 
 sim: $(READY) ## deterministic simulation, 1,000 seeds (ARGS="--seed 7 --trace" for one)
 	$(BIN)/python tests/sim/simulate.py $(ARGS)
+
+mutants: $(READY) ## each protection of the engine is taken out and a test must fail (ARGS="Durable" for some, by name)
+	$(BIN)/python tests/protections/remove.py $(or $(ARGS),engine_table durable_table)
 
 model: $(READY) ## the claim protocol explored exhaustively (ARGS='--case "guard W" --trace' for one case)
 	$(BIN)/python tests/model/explore.py $(or $(ARGS),--all)

@@ -1,7 +1,8 @@
 """Takes each protection out of a copy of the code and runs the test that is there for it: the test must fail.
 
-    python tests/protections/remove.py            all of them, two at a time
-    python tests/protections/remove.py W5 N3      those whose name begins so
+    python tests/protections/remove.py                  all of them, two at a time
+    python tests/protections/remove.py W5 N3            those whose name begins so
+    python tests/protections/remove.py durable_table    those of one table
 
 A protection that can be removed without a test noticing is reported and makes the exit code 1. A test that fails
 without any removal proves nothing, so each is run untouched first.
@@ -33,6 +34,11 @@ class Protection:
     new: str
     test: str
     """pytest node id."""
+    table: str = ""
+    """Where it stands."""
+
+    def is_meant_by(self, wanted: str) -> bool:
+        return self.name.startswith(wanted) or self.table == wanted
 
 
 def table() -> list[Protection]:
@@ -43,7 +49,7 @@ def table() -> list[Protection]:
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        rows += [Protection(*row) for row in module.TABLE]
+        rows += [Protection(*row, table=path.stem) for row in module.TABLE]
     return rows
 
 
@@ -90,12 +96,12 @@ def verdict(protection: Protection) -> tuple[bool, str]:
 
 
 def main(wanted: list[str]) -> int:
-    chosen = [row for row in table() if not wanted or any(row.name.startswith(prefix) for prefix in wanted)]
+    chosen = [row for row in table() if not wanted or any(map(row.is_meant_by, wanted))]
+    missed = 0
     with ThreadPoolExecutor(2) as pool:
-        verdicts = list(pool.map(verdict, chosen))
-    for protection, (found, words) in zip(chosen, verdicts, strict=True):
-        print(f"{'ok  ' if found else 'FAIL'} {protection.name:60} {words}")
-    missed = sum(not found for found, _ in verdicts)
+        for protection, (found, words) in zip(chosen, pool.map(verdict, chosen), strict=True):
+            missed += not found
+            print(f"{'ok  ' if found else 'FAIL'} {protection.name:60} {words}", flush=True)
     print(f"{len(chosen) - missed} of {len(chosen)} removed protections were found by their tests")
     return 1 if missed or not chosen else 0
 
