@@ -1,4 +1,5 @@
-"""What a look for work costs does not grow with what is over: it reads partial indexes and sorts nothing."""
+"""What a look for work costs grows neither with what is over nor with what sleeps: it reads partial indexes and sorts
+nothing."""
 
 from __future__ import annotations
 
@@ -34,15 +35,17 @@ def explain(database: Database, statement: str, parameters: Any) -> str:
     return "\n".join(str(row[-1]) for row in rows)
 
 
+@pytest.mark.parametrize("state", [RunState.succeeded, RunState.waiting])
 def test_D9_looking_for_work_reads_an_index_however_many_runs_are_over(
-    databases: Databases, monkeypatch: pytest.MonkeyPatch
+    databases: Databases, monkeypatch: pytest.MonkeyPatch, state: RunState
 ) -> None:
     database = databases.open(FakeClock())
     now = database.clock.now()
+    due_at = now + timedelta(days=1) if state is RunState.waiting else None
     with database.write() as unit:
         row = {"kind": "function", "function": "f", "args": "{}", "created_at": now, "changed_at": now}
         over = [
-            {**row, "id": f"r{number}", "key": f"k{number}", "state": RunState.succeeded.value, "finished_at": now}
+            {**row, "id": f"r{number}", "key": f"k{number}", "state": state.value, "due_at": due_at}
             for number in range(OVER)
         ]
         unit.connection.execute(insert(RUNS), over)
