@@ -5,7 +5,7 @@ from hermes.durable.children import start
 from hermes.durable.combining import when_all, when_any
 from hermes.durable.command import command
 from hermes.durable.context import current_step
-from hermes.durable.endings import Found, Refused, Snooze
+from hermes.durable.endings import ContinueAsNew, Found, Refused, Snooze
 from hermes.durable.events import Event, fire, wait_for_event
 from hermes.durable.failure import CommandFailed
 from hermes.durable.function import continue_as_new, function
@@ -16,6 +16,7 @@ from hermes.model.claim import CardInput
 __all__ = [
     "CardInput",
     "CommandFailed",
+    "ContinueAsNew",
     "Event",
     "Found",
     "PollExhausted",
