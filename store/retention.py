@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 CARDS: Table = CardRow.__table__  # type: ignore[attr-defined]
 BOARD_LOG: Table = BoardLogRow.__table__  # type: ignore[attr-defined]
 
-PAGE = 200
+PAGE = 100
 """Runs that are looked at in one transaction."""
 SHORT = 500
 """Characters of a result, an error or a reason that stay with the key: a receipt's number, a sentence."""
@@ -166,10 +166,10 @@ class RetentionStatements:
         """Those that are still as they were seen: nobody has resumed them since."""
         if not runs:
             return set()
-        seen = [(run.id, run.finished_at) for run in runs]
+        newest = max(run.finished_at for run in runs)  # one that has ended again since has done so after it
         marked = (
             update(RUNS)
-            .where(tuple_(RUNS.c.id, RUNS.c.finished_at).in_(seen), RUNS.c.details != "gone")
+            .where(RUNS.c.id.in_([run.id for run in runs]), RUNS.c.finished_at <= newest, RUNS.c.details != "gone")
             .values(
                 details=details,
                 args="{}",
