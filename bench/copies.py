@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from sqlalchemy import Insert, Select, Table, func, insert, literal, select
@@ -13,13 +14,15 @@ from store.tables.runs import RUNS, STEPS, TIMELINE
 PREFIX = 4
 """Letters of an id that a copy changes: those of the time, the same for all that were made within weeks."""
 
+_numbers = itertools.count(1)
+
 
 def copy(database: Database, called: str, count: int) -> None:
     """Of sleeping runs of this function, in batches of those that are no copies."""
     originals = select(RUNS.c.id).where(RUNS.c.function == called, RUNS.c.state == "waiting", RUNS.c.id.not_like("x%"))
-    made, number = 0, 0
+    made = 0
     while made < count:
-        number += 1
+        number = next(_numbers)
         with database.write() as unit:
             ids = originals.order_by(RUNS.c.id).limit(count - made)
             found = unit.connection.execute(ids).all()

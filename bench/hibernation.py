@@ -236,6 +236,7 @@ def at_scale(
     beds = Beds(contender, databases, slots)
     beds.trial("steps", 0).enqueue()  # makes the tables
     levels = [level(beds, idle)]
+    print(f"    {levels[-1]}")
     some = min(10_000, sleepers // 2)
     for kind, count in (("nap", some), ("nap", sleepers - some), ("wait", waiting)):
         began = time.monotonic()
@@ -246,6 +247,7 @@ def at_scale(
                 copy(database, f"bench.{kind}", count - driven)
         print(f"    {contender.key}: {count} more of kind {kind} asleep after {time.monotonic() - began:.0f} s")
         levels.append(level(beds, idle))
+        print(f"    {levels[-1]}")
     return levels, timers(beds, due)
 
 
