@@ -213,6 +213,9 @@ def _start(uow: UnitOfWork, step: Step, child: NewRun) -> Step:
     """Start or join the run of a key. One that is over already is known at once."""
     run_id, created = uow.runs.enqueue(child)
     joined = None if created else uow.connection.execute(_RUN, {"b_run": run_id}).one()
+    if run_id == step.run_id:
+        error = RunError("KeyTaken", f"key {child.key!r} is that of this run itself: it would wait for its own end")
+        return replace(step, state=StepState.failed, error=error)
     if joined is not None and joined.function != child.function:
         error = RunError(
             "KeyTaken", f"key {child.key!r} is that of a run of {joined.function}, not of {child.function}"

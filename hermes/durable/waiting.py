@@ -93,7 +93,13 @@ class Waiting:
             and handle.seq in delivery.steps
             and delivery.steps[handle.seq].state not in _OVER
         ]
-        events = [handle for handle in self._members if isinstance(handle, EventHandle)]
+        # What was taken before this race is of no more weight than the others.
+        events = [
+            handle
+            for handle in self._members
+            if isinstance(handle, EventHandle)
+            and not ((step := delivery.steps.get(handle.seq)) is not None and step.state in _OVER)
+        ]
         decision = self._decision(race, winner.seq)
         if events:
             waits = winner.seq in {handle.seq for handle in events}
@@ -123,6 +129,7 @@ class Waiting:
     def _close(
         self, events: Sequence[EventHandle[Any]], race: NewStep | None, timed_out: list[int], lost: list[int]
     ) -> None:
+        self._write_down()
         pending = self._delivery.take_pending(lost)
         self._delivery.recorded(
             self._recorder.write(
@@ -136,6 +143,12 @@ class Waiting:
             ),
             pending,
         )
+
+    def _write_down(self) -> None:
+        """A result that waits for company would take the run's row before the locks of the pairs are taken: whoever
+        fires for a wait of this run has them, and wants the row."""
+        if self._delivery.waited:
+            self._recorder.write_down()
 
     # -- going on
 
@@ -244,6 +257,7 @@ class Waiting:
             for handle in still
             if race is not None and isinstance(handle, CommandHandle) and handle.seq in delivery.steps
         ]
+        self._write_down()
         pending = delivery.take_pending()
         awaits = [
             handle.seq for handle in still if not isinstance(handle, CommandHandle) or handle.seq in delivery.steps

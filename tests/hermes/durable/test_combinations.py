@@ -201,6 +201,21 @@ def test_an_event_beats_a_command_also_in_its_second_attempt(harness: EngineHarn
     assert harness.outside.count("ask") == 2
 
 
+def test_an_event_that_was_taken_long_before_a_race_is_as_old_as_it_is(harness: EngineHarness) -> None:
+    @function
+    async def job() -> str:
+        deadline, came = delay(HOUR), wait_for_event(NEWS, "42", forever=True)
+        other = wait_for_event(OTHER, "42", forever=True)
+        await came
+        return "deadline" if await when_any(came, other, deadline) is deadline else "event"
+
+    run_id = harness.enqueue(job)
+    pass_time(harness)
+    harness.clock.advance(2 * HOUR)
+    news(harness)
+    assert ended(harness, run_id).result == "deadline"
+
+
 # -- commands that lost
 
 
@@ -477,6 +492,16 @@ def test_a_key_of_another_function_fails_the_run_and_does_not_leave_it_asleep(ha
 
     run = ended(harness, harness.enqueue(parent, new={"max_deliveries": 3}))
     assert (run.state, run.deliveries) == (RunState.failed, 3)
+
+
+def test_a_run_that_starts_itself_is_told_so_and_does_not_wait_for_its_own_end(harness: EngineHarness) -> None:
+    @function
+    async def job() -> None:
+        await start(job, "itself")
+
+    run = ended(harness, harness.enqueue(job, new={"key": "run:default:itself", "max_deliveries": 1}))
+    assert run.error is not None
+    assert "wait for its own end" in run.error.message
 
 
 def test_a_long_history_is_told_of_once(harness: EngineHarness) -> None:

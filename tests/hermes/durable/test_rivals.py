@@ -12,7 +12,8 @@ import pytest
 from sqlalchemy import event as listening
 
 import store.waits
-from hermes.durable import Event, command, function, start, wait_for_event
+from hermes.durable import Event, command, function, start, wait_for_event, when_any
+from hermes.durable.late import LateWriter
 from hermes.model.event import Fired, NewEvent
 from hermes.model.run import RunState
 from hermes.testing.clock import FakeClock
@@ -35,6 +36,8 @@ class Rivals:
         self._held_up = threading.Event()
         self._go_on = threading.Event()
         self._first: threading.Thread | None = None
+        self.blocked = False
+        """The second had to wait for the first."""
 
     def hold_up(self) -> None:
         """Where the first one stops. The second passes."""
@@ -49,7 +52,8 @@ class Rivals:
         other = threading.Thread(target=second, daemon=True)
         other.start()
         for _ in range(6000):
-            if not other.is_alive() or self.server.execute(ANY_WAITING)[0][0]:
+            self.blocked = bool(self.server.execute(ANY_WAITING)[0][0])
+            if self.blocked or not other.is_alive():
                 break
             other.join(0.005)
         self._go_on.set()
@@ -105,6 +109,36 @@ def test_a_wait_that_opens_between_an_events_look_for_waits_and_its_being_kept(r
     rivals.race(lambda: news(rivals), rivals.harness.worker.run_due)
     rivals.harness.worker.run_due()
     assert rivals.harness.get(run_id).result == "came"
+
+
+def test_a_fire_and_a_run_that_closes_its_wait_never_wait_for_each_other(
+    rivals: Rivals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run has a result in its hand that waits for company, as it does under a worker with threads."""
+    harness = rivals.harness
+    monkeypatch.setattr(harness.worker, "_late", LateWriter())
+    lock, over = store.waits.lock_pairs, threading.Event()
+
+    def lock_pairs(*about: Any) -> None:
+        if over.is_set():
+            rivals.hold_up()
+        lock(*about)
+
+    @command
+    def ask() -> str:
+        over.set()
+        return "asked"
+
+    @function
+    async def job() -> str:
+        came, asked = wait_for_event(NEWS, "42", forever=True), ask()
+        return await asked if await when_any(came, asked) is asked else "came"
+
+    monkeypatch.setattr(store.waits, "lock_pairs", lock_pairs)
+    run_id = harness.enqueue(job)
+    rivals.race(harness.worker.run_due, lambda: news(rivals))
+    assert not rivals.blocked
+    assert harness.get(run_id).result == "came"
 
 
 @command
