@@ -25,7 +25,7 @@ class RunList:
     runs: tuple[ListedRun, ...]
     """Newest first."""
     in_all: Mapping[RunState, int]
-    """Whatever was asked for; without effects."""
+    """When there is none to list: how many there are, whatever was asked for, without effects."""
     now: datetime
 
 
@@ -35,7 +35,7 @@ def list_runs(app: App, wanted: RunFilter, limit: int) -> RunList:
         titles = uow.survey.titles([run.object_id for run in found if run.object_id])
         waits = uow.survey.waits_of([run.id for run in found if run.state is RunState.waiting])
         listed = tuple(ListedRun(run, titles.get(run.object_id or ""), tuple(waits.get(run.id, ()))) for run in found)
-        return RunList(listed, uow.survey.runs_by_state(), uow.now)
+        return RunList(listed, {} if found else uow.survey.runs_by_state(), uow.now)
 
 
 def known_functions(app: App) -> frozenset[str]:

@@ -49,7 +49,7 @@ def _print_runs(hermes: App, found: RunList, *, stuck: bool) -> None:
                 one.run.poll_id,
                 cut(one.run.function, 40),
                 cut(one.title or one.run.key, 50),
-                cut(why(one), 100),
+                cut(hermes.redactor.text(why(one)), 100),
             )
             for one in found.runs
         ],
@@ -64,7 +64,10 @@ def _print_waiting(hermes: App, found: RunList) -> None:
         what = told[0] if len(told) == 1 else f"the first of {', '.join(told)}"
         since = near(one.run.changed_at, found.now)
         rows.append((one.run.id[:SHOWN], since, until(one.run, found.now), cut(one.title or one.run.key, 50), what))
-    table(("RUN", "SINCE", "UNTIL", "TITLE", "WAITS FOR"), [(*row[:4], cut(row[4], 160)) for row in rows])
+    table(
+        ("RUN", "SINCE", "UNTIL", "TITLE", "WAITS FOR"),
+        [(*row[:4], cut(hermes.redactor.text(row[4]), 160)) for row in rows],
+    )
 
 
 def waits_for(wait: WaitFor) -> str:
