@@ -216,6 +216,27 @@ TABLE = [
         "StepState.unknown)\n",
         f"{COMBINED}::test_a_command_that_lost_and_is_under_way_can_be_awaited_together",
     ),
+    (
+        "Durable 6: what was taken before a race is as old as it is",
+        WAITING,
+        "            and not ((step := delivery.steps.get(handle.seq)) is not None and step.state in _OVER)\n",
+        "",
+        f"{COMBINED}::test_an_event_that_was_taken_long_before_a_race_is_as_old_as_it_is",
+    ),
+    (
+        "Durable 5: a result in hand is written before the locks of pairs",
+        WAITING,
+        "        if self._delivery.waited:\n            self._recorder.write_down()\n",
+        "        pass\n",
+        f"{RIVALS}::test_a_fire_and_a_run_that_closes_its_wait_never_wait_for_each_other",
+    ),
+    (
+        "Durable 6: a run never waits for its own end",
+        STEPS,
+        "    if run_id == step.run_id:\n",
+        "    if False:\n",
+        f"{COMBINED}::test_a_run_that_starts_itself_is_told_so_and_does_not_wait_for_its_own_end",
+    ),
     # -- side by side
     (
         "Durable 6: so many at once",
