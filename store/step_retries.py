@@ -56,7 +56,8 @@ def retry_step(uow: UnitOfWork, run_id: str, seq: int, *, held: bool, by: str | 
         return StepRetried.done
     if step.kind not in (StepKind.command, StepKind.child):
         return StepRetried.no_command
-    if step.state is StepState.failed and run.failed_step != seq and _gone_on(step, list(steps.values())):
+    last = run.failed_step is not None and seq >= run.failed_step  # it failed with the last, and nothing came after it
+    if step.state is StepState.failed and not last and _gone_on(step, list(steps.values())):
         return StepRetried.final
     note(uow, run_id, "retry granted", seq, by=by)
     if step.kind is StepKind.child:

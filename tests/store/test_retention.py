@@ -204,7 +204,7 @@ def test_a_parent_that_joins_a_forgotten_child_does_not_wait_for_ever(world: Wor
     with world.database.write() as unit:
         (step,) = unit.runs.steps(parent.run_id)
         assert (step.state, step.awaits_run_id) == (StepState.failed, failed)
-        unit.endings.redeliver(again, RunError("k", "uncaught"), unit.now)
+        unit.endings.redeliver(again, RunError("k", "uncaught"), unit.now, failed_step=1)
         (step,) = unit.runs.steps(parent.run_id)
     assert step.state is StepState.failed, "nobody will go on with it, so nobody waits"
 
@@ -214,7 +214,7 @@ def test_a_refused_child_is_not_awaited_afresh(world: World) -> None:
     parent = world.start("parent")
     world.child(parent, 1, "child")
     with world.database.write() as unit:
-        unit.endings.redeliver(world_lease(unit, parent), RunError("k", "uncaught"), unit.now)
+        unit.endings.redeliver(world_lease(unit, parent), RunError("k", "uncaught"), unit.now, failed_step=1)
         (step,) = unit.runs.steps(parent.run_id)
     assert step.state is StepState.failed
 
