@@ -17,7 +17,7 @@ from hermes.ports.retention import Batch, Cursor, Cutoffs, OldRun, Removed, Rete
 log = structlog.get_logger("hermes.retention")
 
 ROWS = 500
-"""That go in one transaction: some 20 ms of work on a quiet machine, during which nobody else writes to SQLite."""
+"""That go in one transaction, during which nobody else writes to SQLite."""
 LONGEST_REST = 1.0
 """Seconds."""
 TURN = timedelta(minutes=10)

@@ -231,7 +231,8 @@ def _start(uow: UnitOfWork, step: Step, child: NewRun) -> Step:
 def lose(uow: UnitOfWork, run_id: str, commands: Collection[int]) -> None:
     """These have lost their race: nobody tries them again."""
     for seq in commands:
-        uow.connection.execute(_LOSE, {"b_run": run_id, "b_seq": seq})
+        if uow.connection.execute(_LOSE, {"b_run": run_id, "b_seq": seq}).rowcount == 1:
+            note(uow, run_id, "lost its race", seq)
 
 
 def grant_afresh(uow: UnitOfWork, run_id: str) -> int | None:
