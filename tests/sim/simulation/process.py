@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -63,6 +63,16 @@ def _engine(url: str, *, synchronous: str) -> Engine:
 
 
 store.database._sqlite_engine = _engine
+
+
+NEXT_CARD = (
+    "SELECT min(at) FROM (SELECT due_at AS at FROM cards UNION ALL SELECT held_until FROM cards "
+    "UNION ALL SELECT unknown_until FROM cards) WHERE at > :now"
+)
+NEXT_RUN = (
+    "SELECT min(at) FROM (SELECT due_at AS at FROM runs WHERE state IN ('ready', 'waiting') "
+    "UNION ALL SELECT lease_until FROM runs WHERE state = 'running') WHERE at > :now"
+)
 
 
 class SimulatedDatabase(Database):
@@ -225,13 +235,22 @@ class Process:
         for actor in self._idle:
             self._schedule.wake(actor)
 
-    def _rest(self, seconds: float) -> None:
-        self._schedule.pause(seconds * self._schedule.random.uniform(0.5, 1.5), "rest", idle=True)
+    def _rest(self, seconds: float, next_due: str | None = None) -> None:
+        """Or until something falls due: as late as a tick of a second would find it."""
+        seconds *= self._schedule.random.uniform(0.5, 1.5)
+        if next_due is not None:
+            at = self._glance.execute(next_due, self._now()).fetchone()[0]
+            if at is not None:
+                left = datetime.fromisoformat(at).replace(tzinfo=UTC) - self._schedule.clock.now()
+                seconds = min(seconds, left.total_seconds() + self._schedule.random.uniform(0, 1))
+        self._schedule.pause(seconds, "rest", idle=True)
+
+    def _now(self) -> dict[str, str]:
+        return {"now": self._schedule.clock.now().strftime("%Y-%m-%d %H:%M:%S.%f")}
 
     def _sees(self, statement: str) -> bool:
         """Whether a tick can find anything: one that cannot is left out, for speed alone."""
-        now = self._schedule.clock.now().strftime("%Y-%m-%d %H:%M:%S.%f")
-        return self._glance.execute(statement, {"now": now}).fetchone() is not None
+        return self._glance.execute(statement, self._now()).fetchone() is not None
 
     # -- in place of its threads
 
@@ -264,14 +283,14 @@ class Process:
                 self.installation.asks_at = self._schedule.now + self._schedule.random.uniform(12, 30)
                 self._ask(desk, board)
             elif not self._sees(DUE_CARDS):
-                self._rest(TICK)
+                self._rest(TICK, NEXT_CARD)
                 continue
             try:
                 while self._sees(DUE_CARDS) and desk.tick(limit=1):
                     self._schedule.pause(0.0, "desk")
             except Exception:  # noqa: BLE001 -- where a thread of the process goes on too
                 self._log.exception("the desk failed")
-            self._rest(TICK)
+            self._rest(TICK, NEXT_CARD)
 
     def _ask(self, desk: Desk, board: NotionTaskBoard) -> None:
         reach(CrashPoint.before_query)
@@ -288,7 +307,7 @@ class Process:
         while True:
             try:
                 if not self._sees(DUE_RUNS):
-                    self._rest(TICK if number == 0 else 5 * TICK)
+                    self._rest(TICK if number == 0 else 5 * TICK, NEXT_RUN if number == 0 else None)
                     continue
                 if number == 0:
                     self._worker.rescue()
@@ -299,7 +318,7 @@ class Process:
             for leased, held in taken:
                 self._worker.drive(leased, held)
             if not taken:
-                self._rest(TICK if number == 0 else 5 * TICK)
+                self._rest(TICK if number == 0 else 5 * TICK, NEXT_RUN if number == 0 else None)
 
     def _beat(self) -> None:
         while True:
