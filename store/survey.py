@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import ColumnElement, Row, Table, and_, func, or_, select, tuple_
 
 from hermes.model.claim import OPEN_STATES, BoardState, ClaimRecord, ClaimState
+from hermes.model.event import DEFAULT_NAMESPACE
 from hermes.model.run import FINAL, Run, RunKind, RunState
 from hermes.model.step import StepKind, StepState
 from hermes.ports.survey import (
@@ -51,7 +52,8 @@ class SurveyStatements:
     # -- finding
 
     def find_runs(self, text: str, limit: int = 20) -> Sequence[Run]:
-        ways: list[ColumnElement[bool]] = [RUNS.c.id == text, RUNS.c.key == text]
+        keys = [text, f"run:{DEFAULT_NAMESPACE}:{text}"]  # as it is stored, and as whoever started it said it
+        ways: list[ColumnElement[bool]] = [RUNS.c.id == text, RUNS.c.key.in_(keys)]
         if text.isalnum():
             ways.append(RUNS.c.id.startswith(text.lower(), autoescape=True))
         ways.append(RUNS.c.object_id == text)

@@ -202,6 +202,7 @@ def test_the_recipes_keep_their_word_while_workers_die_between_steps(site: Site)
     run, _ = site.look(spending)
     assert str(run.result).startswith("Ada approved 1: batch")
     assert_began_once(calls, "spending 1")
+    assert site.call("runs", "show", "spend-1", "--json")["run"]["id"] == spending
 
 
 def assert_began_once(calls: list[Call], about: str) -> None:
