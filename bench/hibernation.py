@@ -44,6 +44,8 @@ class Fresh:
 
     start_seconds: float
     """From the start of the process to the first step of a job that was due."""
+    start_cpu: float
+    """Seconds of processor until then: what the start costs on a machine that does nothing else."""
     resident: int
     idle_cpu: float
     """Seconds of processor in a minute."""
@@ -54,6 +56,7 @@ class Level:
     sleepers: int
     waiting: int
     start_seconds: float
+    start_cpu: float
     resident: int
     idle_cpu: float
     disk: int
@@ -130,12 +133,13 @@ class Beds:
         with probe.working() as process:
             if not probe.wait_for(1, PATIENCE):
                 raise RuntimeError(f"{self.contender.key}: no start; see {probe.output.read_text()[-2000:]}")
+            start_cpu = processor_seconds(process.pid)
             started = min(line.at for line in probe.seen()) - began
             time.sleep(SETTLE)
             used = processor_seconds(process.pid)
             time.sleep(idle_seconds)
             used = processor_seconds(process.pid) - used
-            return Fresh(started, resident(process.pid), used * 60 / idle_seconds)
+            return Fresh(started, start_cpu, resident(process.pid), used * 60 / idle_seconds)
 
     def disk(self) -> int:
         return self._databases.size(self.url)
@@ -164,6 +168,7 @@ def level(beds: Beds, idle_seconds: float, starts: int = 3) -> Level:
         beds.asleep(),
         beds.open_waits(),
         median(one.start_seconds for one in found),
+        median(one.start_cpu for one in found),
         int(median(one.resident for one in found)),
         found[0].idle_cpu,
         beds.disk(),
@@ -173,9 +178,8 @@ def level(beds: Beds, idle_seconds: float, starts: int = 3) -> Level:
 
 def timers(beds: Beds, count: int) -> Timers:
     """All due at the same instant, while another run is at work whose short lease must not lapse."""
-    busy = beds.trial("long", 1)
-    busy.enqueue()
-    until = time.time() + 15 + count / 50
+    until = time.time() + 30 + count / 20
+    beds.trial("long", 1, until=until).enqueue()
     until_monotonic = time.monotonic() + until - time.time()
     trial = beds.trial("timer", count, until=until, timeout=HEARD_EVERY)
     trial.enqueue()
@@ -271,6 +275,7 @@ def measure(
             "asleep",
             "of them waits",
             "start to first step",
+            "its cpu",
             "RAM MB",
             "RAM B/run",
             "disk MB",
@@ -308,6 +313,7 @@ def measure(
                 str(one.sleepers),
                 str(one.waiting),
                 f"{one.start_seconds:.2f} s",
+                f"{one.start_cpu:.2f} s",
                 f"{one.resident / MEGA:.1f}",
                 f"{(one.resident - none.resident) / runs:.0f}" if runs else "",
                 f"{one.disk / MEGA:.1f}",

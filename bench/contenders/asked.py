@@ -33,7 +33,7 @@ class Asked:
     timeout: float
     """Seconds after which a worker that says nothing is given up; 0: the contender's own default."""
     until: datetime
-    """When jobs of kind `timer` go on."""
+    """When jobs of kind `timer` go on; one of kind `long` is at work until a little later."""
 
     @property
     def postgres(self) -> bool:

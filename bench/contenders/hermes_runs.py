@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from bench.contenders.asked import ASLEEP, Asked, asked, step, timed, until_told
 from hermes.clock import SystemClock
@@ -66,7 +66,8 @@ async def long(job: int, seconds: float) -> int:
 
 
 FUNCTIONS = {"steps": work, "sleep": sleep, "nap": nap, "wait": wait, "timer": timer, "long": long}
-LONG = timedelta(seconds=45)
+BEYOND = 20
+"""Seconds that a job of kind `long` is still at work when the timers have become due."""
 
 
 def opened(ask: Asked) -> Database:
@@ -80,7 +81,8 @@ def opened(ask: Asked) -> Database:
 
 def enqueue(database: Database, ask: Asked) -> None:
     called = FUNCTIONS[ask.kind].name
-    more = {"timer": {"until": ask.until.isoformat()}, "long": {"seconds": LONG.total_seconds()}}.get(ask.kind, {})
+    at_work = (ask.until - datetime.now(UTC)).total_seconds() + BEYOND
+    more = {"timer": {"until": ask.until.isoformat()}, "long": {"seconds": at_work}}.get(ask.kind, {})
     for first in range(ask.first, ask.first + ask.jobs, 500):
         with database.write() as unit:
             for job in range(first, min(first + 500, ask.first + ask.jobs)):
