@@ -7,6 +7,7 @@ from typing import ParamSpec, TypeVar
 
 from hermes.durable.context import driving, only_in_a_function
 from hermes.durable.function import Function
+from hermes.durable.outside import Called
 from hermes.model.key import user_key
 from hermes.model.run import NewRun, RunKind
 
@@ -19,12 +20,13 @@ def start(function: Function[P, R], key: str, /, *args: P.args, **kwargs: P.kwar
     Await it for its result, or do not: it goes on by itself. Its failure, its refusal and its being cancelled are
     raised at the await, and a redelivery or a resume of this run resumes it; if it needs a person, so does this run.
 
-    The key must be the same at every replay: make it of what the work is about. Outside a run the function is called.
+    The key must be the same at every replay: make it of what the work is about. Outside a run the function is called
+    when it is awaited.
     """
     delivery = driving.get()
     if delivery is None:
         only_in_a_function("start")
-        return function(*args, **kwargs)
+        return Called(lambda: function(*args, **kwargs))
     parent = delivery.run
     new = NewRun(
         key=user_key(parent.namespace, key),

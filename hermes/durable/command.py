@@ -12,6 +12,7 @@ from hermes.clock import SystemClock
 from hermes.durable.codec import Arguments, Codec, resolved_hints
 from hermes.durable.context import StepInfo, driving, step_info
 from hermes.durable.endings import Found
+from hermes.durable.outside import Called
 from hermes.durable.registry import REGISTRY
 from hermes.model.json import JSON
 from hermes.model.run import EffectClass
@@ -61,7 +62,7 @@ class Command(Generic[P, R]):
         delivery = driving.get()
         if delivery is not None:
             return delivery.command(self, args, kwargs)
-        return self._outside(*args, **kwargs)
+        return Called(lambda: self._outside(*args, **kwargs))
 
     async def _outside(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """In a plain unit test, or called by another command: no record, one attempt."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any, NoReturn
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, NoReturn, TypeVar
+
+from hermes.durable.outcome import Error, Value
+
+T = TypeVar("T")
 
 
 class Nothing:
@@ -37,3 +41,38 @@ class NoEvent:
             raise LookupError("outside a run nobody can fire: drive it with hermes.testing.durable")
         raise self._timed_out
         yield
+
+
+class Called(Coroutine[Any, Any, T]):
+    """A command or a child: made at the first await, and not at all without one; each further await gives the same. A
+    coroutine too, for `asyncio.run`."""
+
+    def __init__(self, make: Callable[[], Coroutine[Any, Any, T]]) -> None:
+        self._make = make
+        self._outcome: Value | Error | None = None
+        self._driver: Generator[Any, Any, T] | None = None
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        if self._outcome is None:
+            try:
+                self._outcome = Value((yield from self._make().__await__()))
+            except Exception as exc:  # noqa: BLE001 - raised below, at every await
+                self._outcome = Error(exc)
+        if isinstance(self._outcome, Error):
+            raise self._outcome.error
+        found: T = self._outcome.value
+        return found
+
+    def send(self, value: Any) -> Any:
+        return self._driven().send(value)
+
+    def throw(self, *raised: Any) -> Any:
+        return self._driven().throw(*raised)
+
+    def close(self) -> None:
+        if self._driver is not None:
+            self._driver.close()
+
+    def _driven(self) -> Generator[Any, Any, T]:
+        self._driver = self._driver or self.__await__()
+        return self._driver

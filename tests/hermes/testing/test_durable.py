@@ -251,6 +251,31 @@ def test_outside_a_run_what_can_never_be_is_said() -> None:
         asyncio.run(failing())
 
 
+def test_outside_a_run_a_command_is_made_once_when_it_is_awaited_and_not_at_all_without() -> None:
+    made = []
+
+    @command
+    async def part(number: int) -> int:
+        await asyncio.sleep(0)
+        made.append(number)
+        if number == 3:
+            raise ValueError("three")
+        return number
+
+    async def whole() -> list[int]:
+        first, second, third = part(1), part(2), part(3)
+        assert await when_any(first, second) is first
+        start(child, "aside", 5)
+        for _ in range(2):
+            with pytest.raises(ValueError, match="three"):
+                await third
+        return [await first, await first]
+
+    assert asyncio.run(whole()) == [1, 1]
+    assert asyncio.run(part(4)) == 4  # type: ignore[arg-type]
+    assert made == [3, 1, 4]
+
+
 def test_outside_a_run_a_command_has_a_stand_in_for_its_step() -> None:
     @command
     def keyed() -> str:
