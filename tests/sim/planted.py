@@ -15,7 +15,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -242,7 +242,9 @@ def main(arguments: list[str]) -> int:
         return 0
     missed = 0
     with ThreadPoolExecutor(chosen.processes) as pool:
-        for bug, (found, words) in zip(bugs, pool.map(lambda bug: hunt(bug, chosen.seeds), bugs), strict=True):
+        hunts = {pool.submit(hunt, bug, chosen.seeds): bug for bug in bugs}
+        for over in as_completed(hunts):
+            bug, (found, words) = hunts[over], over.result()
             missed += not found
             print(f"{'ok  ' if found else 'FAIL'} {bug.name:36} {words}", flush=True)
     print(f"{len(bugs) - missed} of {len(bugs)} planted bugs were found")
