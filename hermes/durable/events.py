@@ -8,6 +8,8 @@ from datetime import timedelta
 from functools import cached_property
 from typing import Any, Generic, Literal, TypeVar, overload
 
+import typing_extensions
+
 from hermes.durable.codec import Codec
 from hermes.durable.context import driving, only_in_a_function
 from hermes.durable.outside import NoEvent, Nothing
@@ -15,13 +17,14 @@ from hermes.errors import WaitTimedOut
 from hermes.model.event import DEFAULT_NAMESPACE, DEFAULT_TTL, NewEvent, checked_pair
 
 T = TypeVar("T")
+Payload = typing_extensions.TypeVar("Payload", default=None)
 
 DECLARED: dict[str, Event[Any]] = {}
 """By name: what fires from outside is checked against the type it is declared with, where it is."""
 
 
 @dataclass(frozen=True)
-class Event(Generic[T]):
+class Event(Generic[Payload]):
     """Declared once, shared by whoever fires it and whoever waits for it:
 
         PAID = Event("PAID", Payment)
@@ -31,7 +34,7 @@ class Event(Generic[T]):
     """
 
     name: str
-    type: type[T] | None = None
+    type: type[Payload] | None = None
     ttl: timedelta = field(default=DEFAULT_TTL, kw_only=True)
 
     def __post_init__(self) -> None:
