@@ -33,7 +33,7 @@ check: $(READY) ## ruff, mypy, import-linter, pytest
 crash: $(READY) ## the long campaign: kills, suspensions, database restarts, rivals (ARGS="--only siege --seed 3")
 	$(BIN)/python tests/crash/campaign.py $(ARGS)
 
-bench: $(BENCH)/.ready ## beside huey, procrastinate and DBOS (ARGS="--help", ARGS="drain --rounds 3 --out results")
+bench: $(BENCH)/.ready ## beside huey, procrastinate, DBOS and Temporal (ARGS="--help", ARGS="drain --rounds 3 --out results")
 	$(BENCH)/bin/python -W ignore -m bench.run $(ARGS)
 
 sim: $(READY) ## deterministic simulation, 1,000 seeds (ARGS="--seed 7 --trace" for one)
