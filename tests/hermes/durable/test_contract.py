@@ -55,6 +55,29 @@ class TestBuiltInEngine(EngineContract):
         harness.close()
 
 
+SQLITE_IS_ENOUGH = (
+    "test_2_a_command_is_retried_so_often_then_its_exception_is_at_the_await",
+    "test_2_a_refusal_of_business_is_a_value_and_not_retried",
+    "test_3_retries_multiply_with_deliveries_and_finished_commands_stay",
+    "test_4_sleepers_hold_nothing",
+    "test_6_parts_run_side_by_side_each_as_often_as_it_must",
+    "test_6_the_earliest_wins_then_the_lowest_step",
+    "test_6_when_all_waits_for_all_and_raises_the_failure_of_the_lowest",
+    "test_7_a_read_is_simply_made_again",
+    "test_7_naive_is_tried_again_where_surely_nothing_happened",
+    "test_8_a_command_that_is_never_awaited_is_an_error",
+    "test_8_awaiting_anything_else_is_a_clear_error",
+    "test_8_steps_asked_for_while_a_function_unwinds_are_refused",
+    "test_8_time_and_chance_are_recorded",
+    "test_10_an_attempt_past_its_timeout_is_of_unknown_outcome",
+    "test_ending_raises_with_none_left",
+    "test_ending_returns_a_value",
+)
+"""They say nothing that another database could say otherwise."""
+for name in SQLITE_IS_ENOUGH:
+    pytest.mark.sqlite_is_enough(getattr(TestBuiltInEngine, name))
+
+
 def test_every_ending_has_its_test_of_the_run_and_of_the_card() -> None:
     of_the_contract = _tests(Path(hermes.testing.engine_contract.__file__))
     assert {name for name in of_the_contract if name.startswith("test_ending_")} == set(ENDINGS)
