@@ -9,7 +9,7 @@ knows no Hermes but the address to which it sends its webhooks.
 
 What it does wrong follows from its plan: how often it answers 503, which batches never settle, which webhooks are lost
 or late. All of it is drawn from the seed and from what the batch is about, so a test can say beforehand what will be.
-Every call is one entry of the log, in a process one line, on the disk before its answer is sent.
+Every call is one entry of the log, in a process one line of a file, written before its answer is sent.
 """
 
 from __future__ import annotations
