@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import gc
 import json
 import shutil
@@ -13,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any
 
@@ -381,7 +381,7 @@ def _memory() -> str | None:
 def _template() -> Path:
     """A database with every table and an empty board, made once and copied by each world."""
     folder = Path(tempfile.mkdtemp(prefix="hermes-sim-template-", dir=_memory()))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    Finalize(None, shutil.rmtree, (folder, True), exitpriority=1)  # in processes of a pool too
     with entropy.seeded(0):
         schedule = Schedule(0)
         database = SimulatedDatabase(f"sqlite:///{folder / 'hermes.db'}", schedule, None)
