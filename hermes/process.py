@@ -72,7 +72,7 @@ class Process:
             self.scheduler.apply(app.configuration.polls.values())
             app.reach_missing()
             self._desk_loop = DeskLoop(
-                self.desk, app.store.subscribe, threads=self._desk_threads, tick_seconds=tick.total_seconds()
+                self.desk, app.store.subscribe_cards, threads=self._desk_threads, tick_seconds=tick.total_seconds()
             )
         if self.scheduler is not None and self._ticks:
             self.ticker.add("scheduler", tick, self.scheduler.tick)

@@ -80,6 +80,7 @@ class Database:
         self._unit = unit
         self._damage: str | None = None
         self._wakes: list[Callable[[], None]] = []
+        self._card_wakes: list[Callable[[], None]] = []
         self._writing = threading.local()
         self._group: GroupCommit | None = None
         self._gate: SqliteGate | None = None
@@ -128,6 +129,9 @@ class Database:
             self._writing.now = False
         if unit.woke:
             for wake in tuple(self._wakes):
+                wake()
+        if unit.card_due:
+            for wake in tuple(self._card_wakes):
                 wake()
 
     def commit(self, change: Callable[[UnitOfWork], T]) -> T:
@@ -193,6 +197,11 @@ class Database:
         """Call `wake` after each commit of this process that made a run due; returns what ends that."""
         self._wakes.append(wake)
         return lambda: self._wakes.remove(wake)
+
+    def subscribe_cards(self, wake: Callable[[], None]) -> Callable[[], None]:
+        """Call `wake` after each commit of this process after which a card is due for a look."""
+        self._card_wakes.append(wake)
+        return lambda: self._card_wakes.remove(wake)
 
     def _now(self, connection: Connection, durable: bool) -> datetime:
         # One clock decides leases: on one machine the machine's, on several the database server's.

@@ -14,6 +14,7 @@ from hermes.model.event import MAX_EVENT_ID, Event, Fired, NewEvent, OpenWait, c
 from hermes.model.run import RunState
 from hermes.model.step import StepState
 from store.pairs import lock_pairs
+from store.prepared import Prepared
 from store.tables.events import EVENTS, WAITS
 from store.tables.runs import RUNS, STEPS
 from store.timeline import note
@@ -27,16 +28,30 @@ _OF_PAIR = (
     EVENTS.c.instance_id == bindparam("b_instance"),
 )
 _KEPT = (*_OF_PAIR, EVENTS.c.delivered_at.is_(None), EVENTS.c.expires_at > bindparam("b_now"))
-_SAME_ID = select(EVENTS).where(*_OF_PAIR, EVENTS.c.event_id == bindparam("b_event"))
-_KEPT_COUNT = select(func.count()).select_from(select(EVENTS.c.id).where(*_KEPT).limit(bindparam("b_limit")).subquery())
-_OLDEST_KEPT = select(EVENTS).where(*_KEPT).order_by(EVENTS.c.id).limit(1)
-_ADD = insert(EVENTS).returning(EVENTS.c.id)
-_DELIVERED = (
+_SAME_ID = Prepared(select(EVENTS).where(*_OF_PAIR, EVENTS.c.event_id == bindparam("b_event")))
+_KEPT_COUNT = Prepared(
+    select(func.count().label("kept")).select_from(
+        select(EVENTS.c.id).where(*_KEPT).limit(bindparam("b_limit")).subquery()
+    )
+)
+_OLDEST_KEPT = Prepared(select(EVENTS).where(*_KEPT).order_by(EVENTS.c.id).limit(1))
+_ADD = Prepared(
+    insert(EVENTS).returning(EVENTS.c.id),
+    "namespace",
+    "name",
+    "instance_id",
+    "event_id",
+    "payload",
+    "fired_at",
+    "fired_by",
+    "expires_at",
+)
+_DELIVERED = Prepared(
     update(EVENTS)
     .where(EVENTS.c.id == bindparam("b_id"), EVENTS.c.delivered_at.is_(None))
     .values(run_id=bindparam("b_run"), seq=bindparam("b_seq"), delivered_at=bindparam("b_now"))
 )
-_OLDEST_WAIT = (
+_OLDEST_WAIT = Prepared(
     select(WAITS)
     .where(
         WAITS.c.namespace == bindparam("b_namespace"),
@@ -47,10 +62,11 @@ _OLDEST_WAIT = (
     .order_by(WAITS.c.id)
     .limit(1)
 )
-_CLOSE = remove(WAITS).where(
-    WAITS.c.run_id == bindparam("b_run"), or_(WAITS.c.seq == bindparam("b_seq"), WAITS.c.race.is_(True))
+_CLOSE = Prepared(remove(WAITS).where(WAITS.c.id == bindparam("b_wait")))
+_CLOSE_RACE = remove(WAITS).where(
+    WAITS.c.run_id == bindparam("b_run"), or_(WAITS.c.id == bindparam("b_wait"), WAITS.c.race.is_(True))
 )
-_SERVE = (
+_SERVE = Prepared(
     update(STEPS)
     .where(
         STEPS.c.run_id == bindparam("b_run"),
@@ -60,7 +76,7 @@ _SERVE = (
     .values(state=StepState.done.value, result=bindparam("b_result"), finished_at=bindparam("b_now"))
 )
 # The row is taken whatever its state is, so that a run that is just going to sleep is waited for and then woken.
-_WAKE = (
+_WAKE = Prepared(
     update(RUNS)
     .where(RUNS.c.id == bindparam("b_run"))
     .values(
@@ -85,16 +101,15 @@ GRACE = timedelta(minutes=1)
 
 def wake(uow: UnitOfWork, run_id: str) -> None:
     """Due now, if it waits; if it is just going to sleep, then once it does."""
-    uow.connection.execute(_WAKE, {"b_run": run_id, "b_now": uow.now})
+    uow.changes_one(_WAKE, {"b_run": run_id, "b_now": uow.now})
     uow.wakes()
 
 
-def serve(uow: UnitOfWork, event: Row[Any] | Event, run_id: str, seq: int) -> None:
+def serve(uow: UnitOfWork, event: Event, run_id: str, seq: int) -> None:
     """A wait takes an event: its step is done with the payload."""
-    execute = uow.connection.execute
-    result = event.payload_json if isinstance(event, Event) else event.payload
-    about = {"b_id": event.id, "b_run": run_id, "b_seq": seq, "b_now": uow.now, "b_result": result or "null"}
-    if execute(_DELIVERED, about).rowcount != 1 or execute(_SERVE, about).rowcount != 1:
+    about = {"b_id": event.id, "b_run": run_id, "b_seq": seq, "b_now": uow.now}
+    served = {**about, "b_result": event.payload_json or "null"}
+    if not (uow.changes_one(_DELIVERED, about) and uow.changes_one(_SERVE, served)):
         raise RuntimeError(f"event {event.id} or step {seq} of run {run_id} is taken")  # excluded by the pair's lock
     note(
         uow,
@@ -110,10 +125,11 @@ def serve(uow: UnitOfWork, event: Row[Any] | Event, run_id: str, seq: int) -> No
     )
 
 
-def oldest_kept(uow: UnitOfWork, namespace: str, name: str, instance_id: str) -> Row[Any] | None:
+def oldest_kept(uow: UnitOfWork, namespace: str, name: str, instance_id: str) -> Event | None:
     """Under the pair's lock."""
     about = {"b_namespace": namespace, "b_name": name, "b_instance": instance_id, "b_now": uow.now}
-    return uow.connection.execute(_OLDEST_KEPT, about).one_or_none()
+    row = uow.row(_OLDEST_KEPT, about)
+    return None if row is None else _event_of(row)
 
 
 class EventStatements:
@@ -124,38 +140,42 @@ class EventStatements:
         checked_pair(new.namespace, new.name, new.instance_id)
         if new.event_id is not None and not (new.event_id.strip() and len(new.event_id) <= MAX_EVENT_ID):
             raise ValueError(f"an event id has 1 to {MAX_EVENT_ID} characters: {new.event_id[:60]!r}")
-        uow, execute = self._uow, self._uow.connection.execute
+        uow = self._uow
         lock_pairs(uow, new.namespace, [(new.name, new.instance_id)])
         about = {"b_namespace": new.namespace, "b_name": new.name, "b_instance": new.instance_id, "b_now": uow.now}
         if new.event_id is not None:
-            same = execute(_SAME_ID, {**about, "b_event": new.event_id}).one_or_none()
+            same = uow.row(_SAME_ID, {**about, "b_event": new.event_id})
             if same is not None:
                 return _again(new, same)
-        wait = execute(_OLDEST_WAIT, about).one_or_none()
-        if wait is None and execute(_KEPT_COUNT, {**about, "b_limit": max_kept}).scalar_one() >= max_kept:
+        wait = uow.row(_OLDEST_WAIT, about)
+        if wait is None and uow.row(_KEPT_COUNT, {**about, "b_limit": max_kept}).kept >= max_kept:
             raise TooManyKept(
                 f"{max_kept:,} events {new.name!r} for {new.instance_id!r} are kept already and nobody takes them"
             )
-        expires_at = uow.now + new.ttl
-        values = {
+        event = self._add(new)
+        if wait is None:
+            return Fired(event.id, duplicate=False, run_id=None, seq=None, kept_until=event.expires_at)
+        if wait.race:
+            uow.connection.execute(_CLOSE_RACE, {"b_run": wait.run_id, "b_wait": wait.id})
+        else:
+            uow.changes_one(_CLOSE, {"b_wait": wait.id})
+        serve(uow, event, wait.run_id, wait.seq)
+        reach(CrashPoint.event_stored)
+        wake(uow, wait.run_id)
+        return Fired(event.id, duplicate=False, run_id=wait.run_id, seq=wait.seq, kept_until=None)
+
+    def _add(self, new: NewEvent) -> Event:
+        values: dict[str, Any] = {
             "namespace": new.namespace,
             "name": new.name,
             "instance_id": new.instance_id,
             "event_id": new.event_id,
-            "payload": new.payload_json,
-            "fired_at": uow.now,
+            "fired_at": self._uow.now,
             "fired_by": new.fired_by,
-            "expires_at": expires_at,
+            "expires_at": self._uow.now + new.ttl,
         }
-        number = int(execute(_ADD, values).scalar_one())
-        if wait is None:
-            return Fired(number, duplicate=False, run_id=None, seq=None, kept_until=expires_at)
-        execute(_CLOSE, {"b_run": wait.run_id, "b_seq": wait.seq})
-        kept = _event_of(execute(select(EVENTS).where(EVENTS.c.id == number)).one())
-        serve(uow, kept, wait.run_id, wait.seq)
-        reach(CrashPoint.event_stored)
-        wake(uow, wait.run_id)
-        return Fired(number, duplicate=False, run_id=wait.run_id, seq=wait.seq, kept_until=None)
+        number = self._uow.row(_ADD, {**values, "payload": new.payload_json}).id
+        return Event(id=number, payload_json=new.payload_json, run_id=None, seq=None, delivered_at=None, **values)
 
     def find(
         self,

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from sqlalchemy import func, select
+from sqlalchemy import String, bindparam, func, select
+
+from store.prepared import Prepared
 
 if TYPE_CHECKING:
     from store.unit_of_work import UnitOfWork
+
+_LOCK = Prepared(select(func.pg_advisory_xact_lock(func.hashtextextended(bindparam("b_pair", type_=String), 0))))
 
 
 def lock_pairs(uow: UnitOfWork, namespace: str, pairs: Iterable[tuple[str, str]]) -> None:
@@ -19,4 +23,4 @@ def lock_pairs(uow: UnitOfWork, namespace: str, pairs: Iterable[tuple[str, str]]
         return
     for name, instance_id in sorted(set(pairs)):
         text = "\x1f".join((namespace, name, instance_id))
-        uow.connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(text, 0))))
+        uow.changes_one(_LOCK, {"b_pair": text})  # it answers one row, and goes along with what comes next

@@ -37,6 +37,8 @@ class UnitOfWork:
         """Where statements wait for each other, in a transaction that has one."""
         self.woke = False
         """Something became due: workers of this process look at once when it has committed."""
+        self.card_due = False
+        """A card is due for a look: so does whoever claims and shows."""
         self.limits = LimitRows(self)
 
     @property
@@ -78,6 +80,7 @@ class UnitOfWork:
             if self.pipeline is not None:
                 self.pipeline.settle()
             self.claims.run_changed(run_id)
+            self.card_due = True
             self.wakes()
 
     @cached_property

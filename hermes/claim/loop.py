@@ -14,7 +14,7 @@ log = structlog.get_logger("hermes.claim")
 
 
 class DeskLoop:
-    """`subscribe` is the database's: it calls back after commits of this process that made something due."""
+    """`subscribe` is the database's: it calls back after commits of this process that made a card due."""
 
     def __init__(
         self,
