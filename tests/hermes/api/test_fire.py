@@ -271,7 +271,7 @@ def test_an_outage_of_the_database_says_come_again_and_tells_nothing_of_it(
 
 def fire_in_parallel(served: Any, key: str, count: int, headers: dict[str, str]) -> list[httpx.Response]:
     sent = {"Authorization": f"Bearer {key}", "Content-Type": "application/json", **headers}
-    limits = httpx.Limits(max_connections=64, max_keepalive_connections=64)
+    limits = httpx.Limits(max_connections=64, max_keepalive_connections=0)  # an idle one may be closed just then
     with (
         httpx.Client(base_url=f"{served.root}/api/v1", timeout=120, limits=limits, trust_env=False) as client,
         ThreadPoolExecutor(64) as pool,
