@@ -74,5 +74,5 @@ $(READY): requirements.lock requirements-setup.lock pyproject.toml
 $(BENCH)/.ready: $(READY) requirements-bench.lock
 	@echo "Setting up $(BENCH) ..."
 	@$(PYTHON) -m venv --without-pip $(BENCH)
-	$(UV) sync --quiet --python $(BENCH)/bin/python --require-hashes requirements-bench.lock
+	$(UV) sync --quiet --compile-bytecode --python $(BENCH)/bin/python --require-hashes requirements-bench.lock
 	@touch $@
