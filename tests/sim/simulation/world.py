@@ -55,10 +55,10 @@ FAULTS: dict[str, tuple[float, Any]] = {
     "ghost_unavailable": (0.06, 13),
     "truncated": (0.04, None),
     "wrong_json": (0.03, None),
-    "query_lag": (0.15, 20),
+    "query_lag": (0.15, (20, 90)),
     "query_missing": (0.1, 10),
 }
-"""Names of docs/faults.md with the highest rate, and the value."""
+"""Names of docs/faults.md with the highest rate, and the value, or some of which a seed picks one."""
 MOST_BUSY = 400.0
 """Seconds in which people come and faults strike."""
 QUIET = 3600.0
@@ -205,7 +205,8 @@ class World:
         for name, (most, value) in FAULTS.items():
             if random.random() < 0.3:
                 rate = random.uniform(0.01, most)
-                plan[name] = rate if value is None else {"rate": rate, "value": value}
+                picked = random.choice(value) if isinstance(value, tuple) else value
+                plan[name] = rate if picked is None else {"rate": rate, "value": picked}
         self.dispatcher.disturbances.add({"plan": plan})
         self.network.slow = random.choice((0.0, 0.0, 0.05, 0.3))
         self.services.trouble = random.choice((0.0, 0.05, 0.2))
