@@ -174,6 +174,8 @@ class World:
             schedule.after(random.uniform(5, 60), self._sleep)
         self._until(busy, lambda: person.greenlet.dead and not unsettled(self))
         self._calm()
+        self._until(QUIET, lambda: bool(person.greenlet.dead))
+        self._restore()
         ended = self._until(QUIET, lambda: not unsettled(self)) and self._until(QUIET, lambda: not unsettled(self))
         found = [*self.errors, *problems(self)]
         if not ended:
@@ -222,6 +224,9 @@ class World:
             gone = self.vanishes and installation.name == "theirs"
             if not gone and not any(not p.dead for p in self.processes if p.installation is installation):
                 self._start(installation)
+
+    def _restore(self) -> None:
+        """What people have trashed: they are done."""
         for card_id in sorted(self.person.asked):
             if self.person.look(card_id)["in_trash"]:
                 self.person.act(card_id, "trash")
