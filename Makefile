@@ -21,14 +21,14 @@ demo: $(READY) ## the main job on a local board, in half a minute (ARGS="--fresh
 	$(BIN)/hermes-poll demo $(ARGS)
 
 test: $(READY) ## every test (ARGS="-k name" for some)
-	$(BIN)/pytest -n 3 --dist loadgroup $(ARGS)
+	$(BIN)/pytest -n 4 --dist loadgroup $(ARGS)
 
 check: $(READY) ## ruff, mypy, import-linter, pytest
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n 3 --dist loadgroup $(ARGS)
+	$(BIN)/pytest -n 4 --dist loadgroup $(ARGS)
 
 crash: $(READY) ## the long campaign: kills, suspensions, database restarts, rivals (ARGS="--only siege --seed 3")
 	$(BIN)/python tests/crash/campaign.py $(ARGS)

@@ -33,7 +33,7 @@ TIMES = {"every": "PT0.5S", "longest": "PT2S", "deadline": "PT12S"}
 DEATHS = ("A8:3", "A9:2", "A12:4", "A10:3", "A7:4", "A11:6", "A14")
 """Where each worker dies; the one after them lives."""
 
-pytestmark = [pytest.mark.crash, pytest.mark.always, pytest.mark.xdist_group("crash")]
+pytestmark = [pytest.mark.crash, pytest.mark.xdist_group("crash")]
 
 
 class Site:

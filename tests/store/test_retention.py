@@ -21,6 +21,8 @@ from store.tables.claims import BoardLogRow, CardRow
 from store.tables.polls import OCCURRENCES
 from store.tables.runs import PLACES, RECEIPTS, RUNS, STEPS, TIMELINE
 
+pytestmark = pytest.mark.sqlite_is_enough
+
 DAY = timedelta(days=1)
 AGES = Ages(timeline=90 * DAY, runs=90 * DAY, failed=180 * DAY, keys=None, occurrences=90 * DAY)
 BOARD_LOG = BoardLogRow.__table__  # type: ignore[attr-defined]

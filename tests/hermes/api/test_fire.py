@@ -14,6 +14,8 @@ import hermes.firing
 from hermes.errors import StoreUnavailable
 from hermes.model.run import RunState
 
+pytestmark = pytest.mark.sqlite_is_enough
+
 
 def told(answer: httpx.Response, status: int) -> dict[str, Any]:
     """Its error, which has the one shape that errors have."""

@@ -11,6 +11,8 @@ import pytest
 
 from hermes.model.run import RunState
 
+pytestmark = pytest.mark.sqlite_is_enough
+
 
 def code(answer: Any, status: int) -> str:
     assert answer.status_code == status, answer.text

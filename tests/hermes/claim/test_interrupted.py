@@ -11,6 +11,8 @@ from hermes.model.card import CardStatus
 from hermes.model.claim import ClaimState
 from hermes.model.run import RunState
 
+pytestmark = pytest.mark.sqlite_is_enough
+
 PATCH = "PATCH /v1/pages/{page_id}"
 GET = "GET /v1/pages/{page_id}"
 WAIT_OUT = timedelta(seconds=66)

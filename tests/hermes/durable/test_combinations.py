@@ -34,6 +34,8 @@ from hermes.model.step import Step, StepState
 from hermes.ports.runs import Decision
 from hermes.testing.engine import EngineHarness
 
+pytestmark = pytest.mark.sqlite_is_enough
+
 HOUR = timedelta(hours=1)
 SECOND = timedelta(seconds=1)
 

@@ -12,6 +12,8 @@ from bench.events import Firers, fire_at_once, race
 from hermes.clock import SystemClock
 from hermes.testing.databases import Databases
 
+pytestmark = pytest.mark.sqlite_is_enough
+
 ALL = os.environ.get("HERMES_DATABASES") == "all"
 RACES, FIRES = (10_000, 1_000) if ALL else (300, 200)
 

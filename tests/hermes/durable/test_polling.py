@@ -21,6 +21,8 @@ from hermes.model.step import Step, StepKind
 from hermes.ports.runs import Resumed
 from hermes.testing.engine import EngineHarness
 
+pytestmark = pytest.mark.sqlite_is_enough
+
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
 
 

@@ -9,8 +9,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import event as listening
 
+import store.events
 import store.waits
 from hermes.durable import Event, command, function, start, wait_for_event, when_any
 from hermes.durable.late import LateWriter
@@ -99,12 +99,16 @@ def test_an_event_that_is_fired_between_the_look_for_kept_ones_and_the_wait(
     assert rivals.harness.get(run_id).result == "came"
 
 
-def test_a_wait_that_opens_between_an_events_look_for_waits_and_its_being_kept(rivals: Rivals) -> None:
-    @listening.listens_for(rivals.database.engine, "before_cursor_execute")
-    def before(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
-        if statement.startswith("INSERT INTO events"):
-            rivals.hold_up()
+def test_a_wait_that_opens_between_an_events_look_for_waits_and_its_being_kept(
+    rivals: Rivals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add = store.events.EventStatements._add
 
+    def held_up(statements: store.events.EventStatements, new: NewEvent) -> Any:
+        rivals.hold_up()
+        return add(statements, new)
+
+    monkeypatch.setattr(store.events.EventStatements, "_add", held_up)
     run_id = rivals.harness.enqueue(waiter)
     rivals.race(lambda: news(rivals), rivals.harness.worker.run_due)
     rivals.harness.worker.run_due()
