@@ -200,8 +200,8 @@ TABLE = [
     (
         "API 12: a fire wakes the workers of its process",
         "store/events.py",
-        '    uow.connection.execute(_WAKE, {"b_run": run_id, "b_now": uow.now})\n    uow.wakes()\n',
-        '    uow.connection.execute(_WAKE, {"b_run": run_id, "b_now": uow.now})\n',
+        '    uow.changes_one(_WAKE, {"b_run": run_id, "b_now": uow.now})\n    uow.wakes()\n',
+        '    uow.changes_one(_WAKE, {"b_run": run_id, "b_now": uow.now})\n',
         "tests/hermes/cli/test_up_api.py::test_up_serves_the_api_and_wakes_its_own_workers_at_once",
     ),
 ]

@@ -77,8 +77,8 @@ TABLE = [
     (
         "Durable 5: no more than so many of one pair",
         EVENTS,
-        "        if wait is None and execute(_KEPT_COUNT",
-        "        if False and execute(_KEPT_COUNT",
+        "        if wait is None and uow.row(_KEPT_COUNT",
+        "        if False and uow.row(_KEPT_COUNT",
         f"{EVENTS_TEST}::test_kept_events_are_bounded",
     ),
     (
@@ -163,8 +163,8 @@ TABLE = [
     (
         "Durable 6: the first event closes the other waits of its race",
         EVENTS,
-        'or_(WAITS.c.seq == bindparam("b_seq"), WAITS.c.race.is_(True))',
-        'WAITS.c.seq == bindparam("b_seq")',
+        'or_(WAITS.c.id == bindparam("b_wait"), WAITS.c.race.is_(True))',
+        'WAITS.c.id == bindparam("b_wait")',
         f"{RACES}::test_of_two_waits_the_first_event_wins_and_the_other_stays_kept",
     ),
     (
