@@ -7,7 +7,6 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import signal
 import threading
 import time
 from collections import Counter
@@ -129,24 +128,7 @@ def medley(folder: Path, nursery: Nursery, options: argparse.Namespace, postgres
     feeder = threading.Thread(target=under.feed_on, name="feeder", daemon=True)
     feeder.start()
     try:
-        began = time.monotonic()
-        next_strike, next_restart = began + 1.0, began + 20.0
-        while under.kills < wanted:
-            now = time.monotonic()
-            under.fill()
-            under.wake()
-            if now >= next_strike:
-                next_strike = now + under.random.uniform(0.3, 0.9)
-                under.strike()
-            if now >= next_restart:
-                next_restart = now + under.random.uniform(15, 35)
-                under.restart()
-            time.sleep(0.02)
-            if under.kills >= under.said + 100:
-                under.said = under.kills
-                say(f"  {under.kills} kills after {now - began:.0f} s, {len(under.names)} runs")
-        under.wake(all_of_them=True)
-        under.fill()
+        under.strike_until(wanted, lambda: None, lambda: f"{len(under.names)} runs")
         under.over.set()
         feeder.join(60)
         quiet_from = time.monotonic()
@@ -157,15 +139,7 @@ def medley(folder: Path, nursery: Nursery, options: argparse.Namespace, postgres
                 eventually("what was resumed is over", lambda: _open(under) == 0, options.patience, every=0.2)
         except AssertionError as error:
             say(f"  NOT QUIET: {error}")
-        found = _problems(under)
-        for process in under.running:
-            process.send(signal.SIGTERM)
-        found += [
-            f"{process.name} ended with {process.status} after SIGTERM: {process.output}"
-            for process in under.running
-            if process.wait(60) != 0
-        ]
-        return found
+        return _problems(under) + under.end_all()
     finally:
         under.over.set()
         under.wake(all_of_them=True)
@@ -177,13 +151,11 @@ def medley(folder: Path, nursery: Nursery, options: argparse.Namespace, postgres
 def _open(under: Medley) -> int:
     try:
         found = under.trial.rows("SELECT count(*) AS n FROM runs WHERE state IN ('ready', 'running', 'waiting')")
-    except Exception as error:  # noqa: BLE001 - the server is being restarted
-        return 1000 if under.postgres is not None else _raise(error)
+    except Exception:  # the server is being restarted
+        if under.postgres is None:
+            raise
+        return 1000
     return int(found[0]["n"])
-
-
-def _raise(error: Exception) -> int:
-    raise error
 
 
 def _problems(under: Medley) -> list[str]:

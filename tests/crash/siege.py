@@ -10,6 +10,7 @@ import random
 import signal
 import time
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -49,8 +50,9 @@ class Siege:
     woken: list[float] = field(default_factory=list)
     """Instants at which a suspended process went on: what it had begun, it ends."""
 
-    def feed(self, open_cards: int) -> None:
+    def look(self) -> None:
         """Keep some in Todo."""
+        open_cards = sum(1 for card in self.trial.cards().values() if card["Status"] not in FINAL)
         for _ in range(max(0, 24 - open_cards)):
             kind = self.random.choice(KINDS)
             (card,) = self.trial.add_cards(f"{kind} {len(self.cards)}")
@@ -77,6 +79,40 @@ class Siege:
         victim.kill()
         victim.wait()
         self.kills += 1
+
+    def strike_until(self, wanted: int, look: Callable[[], None], told: Callable[[], str]) -> None:
+        """Until that many were killed; `look` is called every second. Then all live, and none is suspended."""
+        began = time.monotonic()
+        next_look, next_strike, next_restart = began, began + 1.0, began + 20.0
+        while self.kills < wanted:
+            now = time.monotonic()
+            self.fill()
+            self.wake()
+            if now >= next_look:
+                next_look = now + 1.0
+                look()
+            if now >= next_strike:
+                next_strike = now + self.random.uniform(0.3, 0.9)
+                self.strike()
+            if now >= next_restart:
+                next_restart = now + self.random.uniform(15, 35)
+                self.restart()
+            time.sleep(0.02)
+            if self.kills >= self.said + 100:
+                self.said = self.kills
+                say(f"  {self.kills} kills after {now - began:.0f} s, {told()}")
+        self.wake(all_of_them=True)
+        self.fill()
+
+    def end_all(self) -> list[str]:
+        """In good order. Returns who did not end so."""
+        for process in self.running:
+            process.send(signal.SIGTERM)
+        return [
+            f"{process.name} ended with {process.status} after SIGTERM: {process.output}"
+            for process in self.running
+            if process.wait(60) != 0
+        ]
 
     def wake(self, *, all_of_them: bool = False) -> None:
         """A suspended process goes on after its leases are over, and is killed some time later like any other."""
@@ -110,42 +146,14 @@ def siege(folder: Path, nursery: Nursery, options: argparse.Namespace, postgres:
     ).open()
     under = Siege(trial, random.Random(options.seed), options.processes + 2, postgres)
     try:
-        began = time.monotonic()
-        next_look, next_strike, next_restart = began, began + 1.0, began + 20.0
-        while under.kills < wanted:
-            now = time.monotonic()
-            under.fill()
-            under.wake()
-            if now >= next_look:
-                next_look = now + 1.0
-                under.feed(sum(1 for card in trial.cards().values() if card["Status"] not in FINAL))
-            if now >= next_strike:
-                next_strike = now + under.random.uniform(0.3, 0.9)
-                under.strike()
-            if now >= next_restart:
-                next_restart = now + under.random.uniform(15, 35)
-                under.restart()
-            time.sleep(0.02)
-            if under.kills >= under.said + 100:
-                under.said = under.kills
-                say(f"  {under.kills} kills after {now - began:.0f} s, {len(under.cards)} cards")
-        under.wake(all_of_them=True)
-        under.fill()
+        under.strike_until(wanted, under.look, lambda: f"{len(under.cards)} cards")
         quiet_from = time.monotonic()
         try:
             trial.wait_quiet(under.cards, options.patience)
             say(f"  quiet {time.monotonic() - quiet_from:.0f} s after the last kill")
         except AssertionError as error:
             say(f"  NOT QUIET: {error}")
-        found = _problems(under)
-        for process in under.running:
-            process.send(signal.SIGTERM)
-        found += [
-            f"{process.name} ended with {process.status} after SIGTERM: {process.output}"
-            for process in under.running
-            if process.wait(60) != 0
-        ]
-        return found
+        return _problems(under) + under.end_all()
     finally:
         under.wake(all_of_them=True)
         trial.close()
