@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import resource
 import socket
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +17,7 @@ from hermes.api.service import Service
 from hermes.app import App
 from hermes.config.hermes_file import Api
 from hermes.errors import ConfigError
+from hermes.serving import ServerThread
 
 log = structlog.get_logger("hermes.api")
 
@@ -71,24 +71,6 @@ def _most_connections() -> int:
     return MOST_CONNECTIONS if soft == resource.RLIM_INFINITY else min(MOST_CONNECTIONS, soft // 2)
 
 
-class _Server(uvicorn.Server):
-    """Leaves the signals of the process alone and says when it listens."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.ready = threading.Event()
-
-    def run_on(self, listener: socket.socket) -> None:
-        try:
-            asyncio.run(self._serve([listener]))
-        finally:
-            self.ready.set()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets=sockets)
-        self.ready.set()
-
-
 def serve(app: App, settings: Api) -> Callable[[], None]:
     """Returns once it listens, with what ends it: requests under way are answered first. Raises ConfigError."""
     listener = _listen(settings)
@@ -105,10 +87,7 @@ def serve(app: App, settings: Api) -> Callable[[], None]:
         proxy_headers=False,
         timeout_graceful_shutdown=5,
     )
-    server = _Server(config)
-    thread = threading.Thread(target=server.run_on, args=(listener,), name="hermes-api", daemon=True)
-    thread.start()
-    server.ready.wait()
+    thread = ServerThread(config, listener, "hermes-api")
     log.info("serving the API", url=url_of(settings))
     if not _only_here(listener):
         with app.store.read() as unit:
@@ -116,9 +95,7 @@ def serve(app: App, settings: Api) -> Callable[[], None]:
                 log.warning("other machines reach the API and there is no key yet", cure="hermes-poll keys create")
 
     def stop() -> None:
-        server.should_exit = True
-        thread.join()
-        listener.close()
+        thread.stop()
         service.close()
 
     return stop

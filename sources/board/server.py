@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import signal
 import socket
-import threading
 import urllib.request
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,6 +16,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hermes.clock import Clock
+from hermes.serving import ServerThread
 from sources.board.app import build_app
 from sources.board.board import Board
 from sources.board.config import DEFAULT_PORT
@@ -105,17 +104,13 @@ def running(
     """A board on this machine's loopback for as long as the block lasts, in a thread; port 0 takes a free one."""
     board = Board(path, clock=clock, tokens=tokens, durable=durable)
     listener = _listen(port)
-    server = _ThreadServer(_config(board, (), timeout_graceful_shutdown=1))
-    thread = threading.Thread(target=server.run_on, args=(listener,), name="board", daemon=True)
-    thread.start()
-    server.ready.wait()
+    port = listener.getsockname()[1]
+    thread = ServerThread(_config(board, (), timeout_graceful_shutdown=1), listener, "board")
     try:
         token = next(iter(tokens)) if tokens else "local-board"
-        yield BoardServer(url=f"http://127.0.0.1:{listener.getsockname()[1]}", token=token, board=board)
+        yield BoardServer(url=f"http://127.0.0.1:{port}", token=token, board=board)
     finally:
-        server.should_exit = True
-        thread.join()
-        listener.close()
+        thread.stop()
         board.close()
 
 
@@ -138,21 +133,3 @@ class _ProcessServer(uvicorn.Server):
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-
-class _ThreadServer(uvicorn.Server):
-    """Leaves the signals of the process alone and says when it listens."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.ready = threading.Event()
-
-    def run_on(self, listener: socket.socket) -> None:
-        try:
-            asyncio.run(self._serve([listener]))
-        finally:
-            self.ready.set()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets=sockets)
-        self.ready.set()
