@@ -12,7 +12,7 @@ from sqlalchemy import BindParameter, and_, bindparam, case, delete, select, upd
 from hermes.errors import LeaseLost
 from hermes.model.run import Lease, RunError, RunState
 from hermes.model.step import StepKind, StepState
-from hermes.ports.runs import NOTHING, Pending
+from hermes.ports.pending import NOTHING, Pending
 from store import timeline
 from store.child_endings import FAILED_STEP, settle
 from store.holding import HELD, LET_GO, held_by, in_state

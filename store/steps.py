@@ -13,7 +13,7 @@ from hermes.crash_points import CrashPoint, reach
 from hermes.errors import LeaseLost, StoreError
 from hermes.model.run import EffectClass, Lease, NewRun, RunError, RunState
 from hermes.model.step import Step, StepKind, StepState
-from hermes.ports.runs import NOTHING, NewStep, Pending
+from hermes.ports.pending import NOTHING, NewStep, Pending
 from store.child_endings import FAILED_STEP, child_ending
 from store.holding import HELD, held_by, lost_or_cancelled, step_in_state
 from store.inserting import InsertIgnoring

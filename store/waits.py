@@ -13,7 +13,8 @@ from hermes.errors import StoreError
 from hermes.model.event import NewEvent
 from hermes.model.run import Lease, RunError
 from hermes.model.step import Step, StepKind, StepState
-from hermes.ports.runs import NOTHING, NewStep, NewWait, Pending
+from hermes.ports.pending import NOTHING, NewStep, Pending
+from hermes.ports.waits import NewWait
 from store.events import oldest_kept, serve
 from store.inserting import InsertIgnoring
 from store.pairs import lock_pairs

@@ -20,7 +20,8 @@ from hermes.durable.outcome import Error, Left, Outcome
 from hermes.errors import LeaseLost, Retryable, UnknownOutcome
 from hermes.model.run import EffectClass, RunError, RunKind
 from hermes.model.step import Step, StepState
-from hermes.ports.runs import Pending, RunsUnit
+from hermes.ports.pending import Pending
+from hermes.ports.runs import RunsUnit
 
 if TYPE_CHECKING:
     from hermes.durable.delivery import Delivery

@@ -47,7 +47,8 @@ from hermes.durable.waiting import Waiting
 from hermes.errors import LeaseLost, TooManyKept
 from hermes.model.run import RunError, RunState
 from hermes.model.step import LeasedRun, Step, StepKind, StepState
-from hermes.ports.runs import CancelAsked, NewStep
+from hermes.ports.pending import NewStep
+from hermes.ports.runs import CancelAsked
 
 
 class Delivery(Replay):

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from hermes.durable.codec import Codec
-from hermes.ports.runs import NewWait
+from hermes.ports.waits import NewWait
 
 if TYPE_CHECKING:
     from hermes.durable.command import Command

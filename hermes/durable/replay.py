@@ -29,7 +29,7 @@ from hermes.durable.settings import EngineSettings
 from hermes.model.event import NewEvent
 from hermes.model.run import NewRun, Run
 from hermes.model.step import LeasedRun, Step, StepKind, StepState
-from hermes.ports.runs import NewStep, Pending
+from hermes.ports.pending import NewStep, Pending
 
 log = structlog.get_logger("hermes.run")
 

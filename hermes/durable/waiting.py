@@ -19,7 +19,7 @@ from hermes.durable.command_step import CommandStep, Postponed
 from hermes.durable.handles import ChildHandle, CommandHandle, DelayHandle, EventHandle, Handle, RaceHandle
 from hermes.durable.outcome import Left
 from hermes.model.step import Step, StepKind, StepState
-from hermes.ports.runs import NewStep, Pending
+from hermes.ports.pending import NewStep, Pending
 
 if TYPE_CHECKING:
     from hermes.durable.delivery import Delivery

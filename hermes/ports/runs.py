@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Protocol, TypeVar
 
-from hermes.model.event import NewEvent
 from hermes.model.run import EffectClass, Lease, NewRun, Run, RunError, RunState, TimelineEntry
-from hermes.model.step import LeasedRun, Step, StepKind, StepState
+from hermes.model.step import LeasedRun, Step, StepState
+from hermes.ports.pending import NOTHING, Pending
+from hermes.ports.presence import Presence
+from hermes.ports.waits import Waits
 
 T = TypeVar("T")
 
@@ -44,54 +45,6 @@ class Resumed(StrEnum):
     """Its steps are no longer kept: going on would do again what is done."""
     needs_decision = "needs_decision"
     """A naive step may have happened: say whether it did (`done`) or is to be made again (`again`)."""
-
-
-@dataclass(frozen=True, slots=True)
-class NewStep:
-    """A step that is recorded with the next transaction of its run: a recorded value, a delay or a wait for an event
-    that is armed, a child that is started."""
-
-    seq: int
-    kind: StepKind
-    name: str
-    args_json: str | None = None
-    result_json: str | None = None
-    wait: timedelta | None = None
-    """Of a delay or a wait: due this long after it is recorded."""
-    not_after: datetime | None = None
-    """And then at the latest."""
-    child: NewRun | None = None
-
-    @property
-    def over(self) -> bool:
-        """Nothing is waited for: its result stands."""
-        return self.kind not in (StepKind.delay, StepKind.event, StepKind.child)
-
-
-@dataclass(frozen=True, slots=True)
-class Pending:
-    """What a run has to record beside its next change. Delays are armed by the database's clock, and a child may have
-    been started by somebody else: the methods that take a Pending return the new steps as they were recorded."""
-
-    new: tuple[NewStep, ...] = ()
-    passed: tuple[int, ...] = ()
-    """Delays that were found due: from now on they are, whatever clocks say."""
-    lost: tuple[int, ...] = ()
-    """Commands whose race another step has won."""
-    long: int | None = None
-    """The history has just become so many steps long that people are told."""
-
-
-NOTHING = Pending()
-
-
-@dataclass(frozen=True, slots=True)
-class NewWait:
-    """A wait that begins to be awaited; its step is recorded."""
-
-    seq: int
-    name: str
-    instance_id: str
 
 
 class Runs(Protocol):
@@ -264,59 +217,6 @@ class Steps(Protocol):
         ...
 
 
-class Waits(Protocol):
-    """What a held run awaits. Methods that take a `Lease` raise CancelAsked too."""
-
-    def open(
-        self,
-        lease: Lease,
-        waits: Sequence[NewWait],
-        *,
-        race: NewStep | None,
-        lost: Sequence[int] = (),
-        awaits: Sequence[int] = (),
-        reason: str | None,
-        pending: Pending = NOTHING,
-    ) -> tuple[dict[int, Step], bool]:
-        """Give each wait the oldest event that is kept for it, else open it. In a `race` (its step without a result)
-        the first that gets one has won: the race is recorded, commands in `lost` are, and nothing is opened.
-
-        With a `reason`, and when no wait got an event, the run hibernates until the first of the steps in `awaits` is
-        due, an event comes or a child ends. Returns the steps that are recorded now, and whether it hibernates."""
-        ...
-
-    def close(
-        self,
-        lease: Lease,
-        waits: Sequence[NewWait],
-        *,
-        race: NewStep | None,
-        timed_out: Sequence[int] = (),
-        pending: Pending = NOTHING,
-    ) -> dict[int, Step]:
-        """The end of these waits: those in `timed_out` are failed, unless an event came first; `race` is recorded with
-        the winner its result names, unless an event came first: then that has won. Commands in `pending.lost` lose.
-        Returns the steps of the waits and of the race as they stand now, and those that were pending."""
-        ...
-
-    def fire(
-        self, lease: Lease, seq: int, new: NewEvent, *, max_kept: int, pending: Pending = NOTHING
-    ) -> dict[int, Step]:
-        """A run fires: the event and the step that says so are one transaction. Made again it changes nothing.
-        Returns the steps that are recorded now."""
-        ...
-
-    def fire_failed(
-        self, lease: Lease, seq: int, new: NewEvent, error: RunError, *, pending: Pending = NOTHING
-    ) -> dict[int, Step]:
-        """The event was refused: raised at the await, now and at every replay, and fired again by a redelivery."""
-        ...
-
-    def clear(self, run_id: str) -> None:
-        """The run awaits nothing any more."""
-        ...
-
-
 class Endings(Protocol):
     def hibernate(
         self,
@@ -400,24 +300,6 @@ class RunsUnit(Protocol):
 
     @property
     def waits(self) -> Waits: ...
-
-
-class Presence(Protocol):
-    """What proves that a worker's process has ended, where anything does."""
-
-    def announce(self, owner: str) -> Callable[[], None]:
-        """This process is `owner` until it ends, or what is returned is called."""
-        ...
-
-    def announced(self) -> set[str]: ...
-
-    def gone(self, owners: Collection[str]) -> set[str]:
-        """Those of them whose process has surely ended."""
-        ...
-
-    def forget(self, owners: Collection[str]) -> None:
-        """Nothing is held by them any more."""
-        ...
 
 
 class RunsDatabase(Protocol):

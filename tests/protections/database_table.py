@@ -95,8 +95,8 @@ TABLE = [
     (
         "Database D5: a rescue is made whole or not at all, and again",
         "store/leases.py",
-        '    .where(in_state(RunState.running), _LEFT_ALONE)\n    .order_by',
-        '    .where(in_state(RunState.running), ~_LEFT_ALONE)\n    .order_by',
+        "    .where(in_state(RunState.running), _LEFT_ALONE)\n    .order_by",
+        "    .where(in_state(RunState.running), ~_LEFT_ALONE)\n    .order_by",
         f"{ENGINE}::test_D5_a_rescue_that_dies_with_the_server_is_only_the_first_of_many",
     ),
     (
@@ -246,7 +246,7 @@ TABLE = [
     (
         "Database D6: a rescue frees what is over, not what was",
         "store/leases.py",
-        '    .where(HELD, _LEFT_ALONE)\n',
+        "    .where(HELD, _LEFT_ALONE)\n",
         "    .where(HELD)\n",
         f"{RIVALS}::test_D6_a_rescue_from_a_stale_list_takes_no_run_from_a_living_worker",
     ),

@@ -12,7 +12,8 @@ from sqlalchemy import event, func, insert, select, update
 from hermes.model.claim import ClaimState
 from hermes.model.run import EffectClass, Lease, NewRun, RunError, RunKind, RunState
 from hermes.model.step import StepKind, StepState
-from hermes.ports.runs import NewStep, Pending, Resumed
+from hermes.ports.pending import NewStep, Pending
+from hermes.ports.runs import Resumed
 from hermes.retention import Ages, Pruning
 from hermes.testing.clock import FakeClock
 from hermes.testing.databases import Databases

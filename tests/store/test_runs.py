@@ -18,7 +18,8 @@ import store.tables  # noqa: F401 - registers them
 from hermes.model.key import MAX_KEY, checked_key
 from hermes.model.run import EffectClass, NewRun, RunError, RunKind, RunState
 from hermes.model.step import StepKind, StepState
-from hermes.ports.runs import NewStep, Pending, Resumed
+from hermes.ports.pending import NewStep, Pending
+from hermes.ports.runs import Resumed
 from hermes.testing.clock import FakeClock
 from hermes.testing.databases import Databases, sqlite_files
 from store.database import Database

@@ -13,7 +13,8 @@ from hermes.model.claim import ClaimState
 from hermes.model.run import NewRun, RunKind, RunState
 from hermes.model.step import StepKind
 from hermes.operations import resume_run
-from hermes.ports.runs import NewStep, Pending, Resumed
+from hermes.ports.pending import NewStep, Pending
+from hermes.ports.runs import Resumed
 from sources.notion.init import create_board
 from tests.hermes.claim.conftest import TIMES, Act
 from tests.hermes.claim.test_interrupted import HOLD, PATCH, WAIT_OUT, Died, die_at

@@ -21,7 +21,8 @@ from hermes.cli.commands import build
 from hermes.model.card import Card, CardStatus, CardValues
 from hermes.model.run import Lease, NewRun, Run, RunError, RunKind, RunState
 from hermes.model.step import StepKind
-from hermes.ports.runs import NewStep, NewWait, Pending
+from hermes.ports.pending import NewStep, Pending
+from hermes.ports.waits import NewWait
 from hermes.testing.trial import free_port
 from store.tables.runs import RUNS
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from hermes.model.event import NewEvent
 from hermes.model.run import EffectClass, NewRun, RunError, RunKind, RunState
 from hermes.model.step import StepKind
-from hermes.ports.runs import NewStep, Pending
+from hermes.ports.pending import NewStep, Pending
 
 MINUTE = timedelta(minutes=1)
 
