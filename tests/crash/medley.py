@@ -76,7 +76,7 @@ class Medley(Siege):
 
     def resume_suspects(self) -> int:
         """What a person does about runs whose workers died five times in a row, here for no fault of theirs."""
-        parked = self.trial.rows("SELECT id FROM runs WHERE state = 'parked' AND reason LIKE 'poison crash%'")
+        parked = self.trial.rows("SELECT id FROM runs WHERE state = 'parked' AND reason LIKE ?", "poison crash%")
         for row in parked:
             self.commit(lambda unit, row=row: unit.runs.resume(row["id"], by="medley"))
         if parked:
