@@ -198,11 +198,8 @@ def timers(beds: Beds, count: int) -> Timers:
                 left = min(left, lease_until.timestamp() - time.time())
 
         eventually(lambda: rows(asleep)[0][0] == count, until - time.time() - 1)
-        known, since = -1, time.monotonic()
-        while (now := len(trial.seen())) < count + 1 and time.monotonic() - since < 60:
+        while len(trial.seen()) < count + 1 and time.time() < until + 60:
             watch()
-            if now != known:
-                known, since = now, time.monotonic()
             time.sleep(0.2)
         stepped = sorted(line.at - until_monotonic for line in trial.seen() if line.job >= trial.first)
         began = (
