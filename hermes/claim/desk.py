@@ -190,6 +190,8 @@ class Desk:
             running = run is not None and not run.state.final
             if run is not None and running:
                 uow.runs.cancel(run.id, why)
+            elif hold.run_id is not None:
+                uow.places.release_place(hold.run_id)  # of a claim that did not come to a run
             uow.claims.let_go(
                 hold,
                 due_at=None,

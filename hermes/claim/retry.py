@@ -147,6 +147,8 @@ def reclaim(work: Work) -> None:
         return
     with work.store.write() as uow:
         place = uow.places.take_place(work.policy.poll_id, run.id, work.hold_end(uow.now))
+        # Or, when the card is somebody else's by now, no place: their run may be over, and nobody would give it back.
+        uow.claims.update(work.hold, shown=work.hold.shown)
     if not place:
         work.let_go(due_in=min(work.board.times.hint_age, timedelta(seconds=5)))
     elif landed:

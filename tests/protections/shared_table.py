@@ -8,6 +8,7 @@ OFFERS = "hermes/claim/offers.py"
 FINISH = "hermes/claim/finish.py"
 
 PEOPLE = "tests/hermes/claim/test_people.py"
+STUCK = "tests/hermes/claim/test_no_card_is_stuck.py"
 
 TABLE = [
     (
@@ -177,5 +178,19 @@ TABLE = [
         "    if shared and installation_of(card.claimed_by) != identity.installation:\n",
         "    if shared:\n",
         f"{SHARED}::test_C11_a_claim_in_our_name_that_our_database_does_not_know_stops_a_shared_board",
+    ),
+    (
+        "W12 a card that is gone leaves its place",
+        "hermes/claim/desk.py",
+        "                uow.places.release_place(hold.run_id)  # of a claim that did not come to a run\n",
+        "                pass\n",
+        f"{STUCK}::test_a_card_that_is_gone_when_it_is_claimed_leaves_its_place_to_others",
+    ),
+    (
+        "W12 no place is taken without the card",
+        RETRY,
+        "        uow.claims.update(work.hold, shown=work.hold.shown)\n    if not place:\n",
+        "    if not place:\n",
+        f"{STUCK}::test_a_process_that_stood_still_takes_no_place_for_a_card_that_another_has_finished",
     ),
 ]

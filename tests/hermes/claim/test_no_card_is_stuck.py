@@ -293,3 +293,49 @@ def test_a_run_two_levels_below_a_card_brings_the_card_along_when_it_is_resumed(
         hermes.work()
     hermes.desk.tick()
     assert team.status(card_id) is CardStatus.complete
+
+
+# -- places
+
+
+def free_places(hermes) -> int:
+    with hermes.store.read() as uow:
+        return uow.places.free_places("tasks")
+
+
+def test_a_card_that_is_gone_when_it_is_claimed_leaves_its_place_to_others(team, hermes) -> None:
+    card_id = team.add()
+    hermes.desk.ask(hermes.board)
+    team.trash(card_id)
+    hermes.desk.tick()
+    assert hermes.state(card_id) is ClaimState.gone
+    assert free_places(hermes) == 1
+
+
+def test_a_process_that_stood_still_takes_no_place_for_a_card_that_another_has_finished(
+    team, hermes, monkeypatch
+) -> None:
+    card_id = team.add()
+    hermes.poll()
+    hermes.fail_once()
+    hermes.desk.tick()
+    team.clock.advance(timedelta(seconds=31))
+    read, stood_still = hermes.board.read, []
+
+    def reads_and_stands_still(*args):
+        card = read(*args)
+        if not stood_still:
+            stood_still.append(True)
+            team.clock.advance(HOLD)
+            other = hermes.another_desk("boot-2")
+            other.tick()
+            assert hermes.work() == 1
+            other.tick()
+            assert free_places(hermes) == 1
+        return card
+
+    monkeypatch.setattr(hermes.board, "read", reads_and_stands_still)
+    hermes.desk.tick()
+    assert stood_still
+    assert team.status(card_id) is CardStatus.complete
+    assert free_places(hermes) == 1

@@ -62,7 +62,6 @@ def _living(world: World) -> list[str]:
 
 def _databases(world: World) -> list[str]:
     found = []
-    now = f"{world.schedule.clock.now():%Y-%m-%d %H:%M:%S.%f}"
     for installation in (i.name for i in world.installations):
         with world.rows(installation) as read:
             found += [
@@ -72,8 +71,7 @@ def _databases(world: World) -> list[str]:
             if installation in _living(world):
                 found += [
                     f"{installation}: place of {group} is taken by {run}"
-                    # One whose time is over is free: what a process that died held, nobody has to give back.
-                    for group, run in read("SELECT place_group, run_id FROM places WHERE until > ?", now)
+                    for group, run in read("SELECT place_group, run_id FROM places WHERE run_id IS NOT NULL")
                 ]
                 found += [
                     f"{installation}: {run} waits for an event and is {state}"
