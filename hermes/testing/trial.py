@@ -104,6 +104,8 @@ class Trial:
                     }
                 },
                 "boards": {"team": {"connection": "board", "board": "Team tasks", "mode": mode}},
+                # By night it would work beside what is tried, and a kill in it leave its turn taken for a while.
+                "retention": {"at": "never"},
                 "log": {"level": "info", "format": "json"},
             },
         )

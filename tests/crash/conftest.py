@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from hermes.testing.databases import CannotStart, PostgresServer
 from hermes.testing.nursery import Nursery
 from hermes.testing.trial import Trial
 
@@ -43,3 +44,15 @@ def trial(tmp_path: Path, nursery: Nursery) -> Iterator[Callable[..., Trial]]:
     yield make
     for one in opened:
         one.close()
+
+
+@pytest.fixture
+def server() -> Iterator[PostgresServer]:
+    """Keeps what was committed when it is stopped at once, unlike that of the other tests."""
+    try:
+        server = PostgresServer(durable=True)
+        server.start()
+    except CannotStart as error:
+        pytest.skip(f"NO POSTGRESQL: NOTHING IS TRIED ON IT. {error}")
+    yield server
+    server.close()

@@ -6,28 +6,16 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from hermes.testing.checker import problems
-from hermes.testing.databases import CannotStart, PostgresServer
+from hermes.testing.databases import PostgresServer
 from hermes.testing.trial import Trial, eventually
 
 Make = Callable[..., Trial]
-
-
-@pytest.fixture
-def server() -> Iterator[PostgresServer]:
-    """Keeps what was committed when it is stopped at once, unlike that of the other tests."""
-    try:
-        server = PostgresServer(durable=True)
-        server.start()
-    except CannotStart as error:
-        pytest.skip(f"NO POSTGRESQL: NOTHING IS TRIED ON IT. {error}")
-    yield server
-    server.close()
 
 
 @pytest.mark.always

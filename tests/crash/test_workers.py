@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from hermes.testing.checker import problems
+from hermes.testing.databases import PostgresServer
 from hermes.testing.nursery import Started
 from hermes.testing.trial import EXCLUSIVE, Trial, eventually
 
@@ -76,8 +77,19 @@ def test_A20_a_drain_that_is_cut_short_is_a_crash_like_any_other(trial: Make, af
     assert ends_well(other)
 
 
-def test_W11_a_restarted_container_with_the_same_pid_is_somebody_else(trial: Make) -> None:
+def test_W11_a_restarted_container_with_the_same_pid_is_somebody_else(trial: Make, server: PostgresServer) -> None:
+    here = trial("one_slow", args={"seconds": 3.0}, postgres=server)
+    waited = _taken_over_by_the_same_pid(here)
+    assert waited > 1.5, "it took the dead one's lease for its own"
+
+
+def test_W11_on_one_machine_a_lock_proves_the_death_of_the_same_pid(trial: Make) -> None:
     here = trial("one_slow", args={"seconds": 3.0})
+    _taken_over_by_the_same_pid(here)
+
+
+def _taken_over_by_the_same_pid(here: Trial) -> float:
+    """Seconds from the death of the one until the other had its run."""
     first = here.up(task="hermes as pid 1")
     (card,) = here.add_cards("A card")
     eventually("the command runs", lambda: here.rows("SELECT 1 FROM steps WHERE state = 'started'"), 30)
@@ -95,11 +107,14 @@ def test_W11_a_restarted_container_with_the_same_pid_is_somebody_else(trial: Mak
         30,
         every=0.02,
     )
-    assert time.monotonic() - died_at > 1.5, "it took the dead one's lease for its own"
+    waited = time.monotonic() - died_at
+    (told,) = here.rows("SELECT detail FROM timeline WHERE what = 'take-over'")
+    assert owner in str(told["detail"]), "taken over from the dead one, not gone on with"
     here.wait_quiet([card], 60)
     assert problems(here, [card], effects=1) == []
     assert here.run_of(card)["take_overs"] == 1
     assert ends_well(second)
+    return waited
 
 
 def test_W13_two_processes_start_within_a_second_on_twenty_cards(trial: Make) -> None:

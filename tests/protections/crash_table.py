@@ -40,7 +40,7 @@ TABLE = [
         "hermes/durable/worker.py",
         "                    next_rescue = self._clock.boot_seconds() + tick\n",
         '                    next_rescue = float("inf")\n',
-        f"{POINTS}a_run_that_has_begun_goes_on",
+        f"{WORKERS}W11_a_restarted_container_with_the_same_pid_is_somebody_else",
     ),
     (
         "Crash: a query alone never asks for a card again",
