@@ -575,7 +575,7 @@ class EngineContract:
     def test_6_the_result_of_a_command_that_lost_is_kept(self, engine: Engine) -> None:
         go = threading.Event()
 
-        @command
+        @command(timeout=3 * HOUR)  # longer than its race: an attempt whose own time is over has no result to keep
         def slow() -> str:
             engine.outside.happened("slow")
             engine.advance(HOUR)
