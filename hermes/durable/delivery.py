@@ -126,8 +126,7 @@ class Delivery(Replay):
                     "its own run. Put everything else (asyncio, sockets, files) into a command"
                 )
             )
-        if self._unawaited.get(awaited.seq) is awaited:
-            del self._unawaited[awaited.seq]
+        self._unawaited.pop(awaited, None)
         outcome = self._outcome(awaited)
         self._failed = self._failures(awaited) if isinstance(outcome, Error) else []
         self._failed_at = self._seq
@@ -279,9 +278,7 @@ class Delivery(Replay):
             self.differs(lost.seq, named(lost.kind, lost.name), "the function is over before it")
             self._leave_if_refusing()
         if self._unawaited:
-            return self._raised(
-                NeverAwaited(", ".join(map(repr, self._unawaited.values())) + " was called but never awaited")
-            )
+            return self._raised(NeverAwaited(", ".join(map(repr, self._unawaited)) + " was called but never awaited"))
         if isinstance(value, ContinueAsNew):
             return self._continue_as_new(value)
         if isinstance(value, Refused):

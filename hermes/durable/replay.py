@@ -60,7 +60,8 @@ class Replay:
         self._lost: list[int] = []
         self._is_long = False
         """It has just become so."""
-        self._unawaited: dict[int, Handle[Any]] = {}
+        self._unawaited: dict[Handle[Any], None] = {}
+        """In the order they were asked for. By handle: a fan-out has no number but that of its first part."""
         self._unpatched: set[str] = set()
         self._refusing: str | None = None
         """Why no further step may be asked for: the run differs from its record, or is being unwound."""
@@ -233,15 +234,14 @@ class Replay:
 
     def _must_be_awaited(self, handle: H) -> H:
         if handle.seq != NO_STEP:
-            self._unawaited[handle.seq] = handle
+            self._unawaited[handle] = None
         return handle
 
     def _await_together(self, members: Iterable[Handle[Any]]) -> None:
         for handle in members:
             if handle.delivery is not self:
                 raise ValueError(f"{handle!r} is of another run")
-            if self._unawaited.get(handle.seq) is handle:
-                del self._unawaited[handle.seq]
+            self._unawaited.pop(handle, None)
 
     # -- what is to be recorded
 

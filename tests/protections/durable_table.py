@@ -193,7 +193,7 @@ TABLE = [
         WAITS,
         "    STEPS.c.kind != StepKind.command.value,\n",
         "",
-        f"{COMBINED}::test_an_event_beats_a_command_also_in_its_second_attempt",
+        f"{COMBINED}::test_a_wait_that_opens_anew_beside_a_command_that_is_tried_again_has_no_end",
     ),
     (
         "Durable 6: a command that lost is not tried again",
@@ -271,14 +271,14 @@ TABLE = [
         WAITS,
         "        recorded = record_pending(uow, run_id, pending)\n        by_seq = ",
         "        record_pending(uow, run_id, pending)\n        recorded: dict[int, Step] = {}\n        by_seq = ",
-        f"{COMBINED}::test_a_delay_that_is_over_at_once_before_a_race_with_an_event",
+        f"{COMBINED}::test_a_deadline_recorded_along_with_something_else_still_beats_a_slow_command[sqlite-close]",
     ),
     (
         "Durable 6: what became pending is known after a fire",
         DELIVERY,
         "        self.recorded(recorded, pending)\n        return Value(None) if error is None",
         "        return Value(None) if error is None",
-        f"{COMBINED}::test_a_deadline_set_before_a_fire_still_beats_a_slow_command",
+        f"{COMBINED}::test_a_deadline_recorded_along_with_something_else_still_beats_a_slow_command[sqlite-fire]",
     ),
     (
         "Durable 3: parts that failed together are all done afresh",
@@ -346,10 +346,17 @@ TABLE = [
     ),
     (
         "Durable 8: a fan-out must be awaited",
-        DELIVERY,
-        "        if self._unawaited.get(awaited.seq) is awaited:\n            del self._unawaited[awaited.seq]\n",
-        "        self._unawaited.pop(awaited.seq, None)\n",
+        REPLAY,
+        "        return self._must_be_awaited(AllHandle(self, members)) if members else AllHandle(self, members)\n",
+        "        return AllHandle(self, members)\n",
         f"{ONCE}::test_what_is_asked_for_and_never_awaited_is_an_error",
+    ),
+    (
+        "Durable 8: and not only its first part",
+        DELIVERY,
+        "        self._unawaited.pop(awaited, None)\n",
+        "        self._unawaited = {handle: None for handle in self._unawaited if handle.seq != awaited.seq}\n",
+        f"{ONCE}::test_a_fan_out_is_awaited_by_itself_alone",
     ),
     (
         "Durable 8: a fire must be awaited",

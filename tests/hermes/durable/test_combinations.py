@@ -64,6 +64,16 @@ def ended(harness: EngineHarness, run_id: str) -> Run:
     return run
 
 
+def eventually_a_receipt(harness: EngineHarness, run_id: str, *seqs: int) -> None:
+    """Of each of these steps. A thread that still wants to write one must not outlive the database of its test."""
+    for _ in range(2000):
+        with harness.database.read() as unit:
+            if all(unit.steps.receipt(run_id, seq) is not None for seq in seqs):
+                return
+        threading.Event().wait(0.005)
+    raise AssertionError("no receipt")
+
+
 # -- one handle in several places
 
 
@@ -163,7 +173,11 @@ def test_a_delay_that_is_over_at_once_before_a_race_with_an_event(harness: Engin
     assert ended(harness, run_id).result == "at once, 7"
 
 
-def test_a_deadline_set_before_a_fire_still_beats_a_slow_command(harness: EngineHarness) -> None:
+@pytest.mark.parametrize("along_with", ["fire", "close"])
+def test_a_deadline_recorded_along_with_something_else_still_beats_a_slow_command(
+    harness: EngineHarness, along_with: str
+) -> None:
+    """While a command is under way nobody looks for delays in the database again."""
     go = threading.Event()
 
     @command
@@ -175,13 +189,19 @@ def test_a_deadline_set_before_a_fire_still_beats_a_slow_command(harness: Engine
     @function
     async def job() -> str:
         deadline = delay(HOUR)
-        await fire(OTHER, "42")
+        if along_with == "fire":
+            await fire(OTHER, "42")
+        else:  # the race is over, and its wait is closed
+            await when_any(wait_for_event(NEWS, "42", forever=True), delay(timedelta(0)))
         asked = slow()
         won = await when_any(asked, deadline)
         go.set()
         return "too late" if won is deadline else "in time"
 
-    assert ended(harness, harness.enqueue(job)).result == "too late"
+    run_id = harness.enqueue(job)
+    assert ended(harness, run_id).result == "too late"
+    (slow_seq,) = [seq for seq, step in steps(harness, run_id).items() if step.state is StepState.lost]
+    eventually_a_receipt(harness, run_id, slow_seq)
 
 
 def test_an_event_beats_a_command_also_in_its_second_attempt(harness: EngineHarness) -> None:
@@ -201,6 +221,34 @@ def test_an_event_beats_a_command_also_in_its_second_attempt(harness: EngineHarn
 
     assert ended(harness, harness.enqueue(job)).result == "news 7"
     assert harness.outside.count("ask") == 2
+
+
+def test_a_wait_that_opens_anew_beside_a_command_that_is_tried_again_has_no_end(harness: EngineHarness) -> None:
+    """A resume opens it while the next attempt has its time already: the wait must not be over with that."""
+
+    @command
+    def ask() -> str:
+        harness.outside.happened("ask")
+        raise ConnectionError("not yet")
+
+    @function
+    async def job() -> str:
+        came, asked = wait_for_event(NEWS, "42", forever=True), ask()
+        return f"news {await came}" if await when_any(came, asked) is came else "asked"
+
+    run_id = harness.enqueue(job)
+    harness.worker.run_due()
+    with harness.database.write() as unit:
+        assert unit.runs.cancel(run_id, "for now")
+    harness.resume(run_id)
+    harness.worker.run_due()
+    due_at = harness.get(run_id).due_at
+    assert due_at is not None
+    assert due_at == steps(harness, run_id)[2].due_at
+    harness.clock.advance(due_at - harness.clock.now())
+    assert news(harness).run_id == run_id, "the wait is open"
+    assert ended(harness, run_id).result == "news 7"
+    assert harness.outside.count("ask") == 1
 
 
 def test_an_event_that_was_taken_long_before_a_race_is_as_old_as_it_is(harness: EngineHarness) -> None:
@@ -275,11 +323,7 @@ def test_a_command_that_lost_and_is_under_way_can_be_awaited_together(
     harness.worker.run_due()
     assert harness.get(run_id).state is RunState.waiting
     go.set()
-    for _ in range(2000):
-        with harness.database.read() as unit:
-            if unit.steps.receipt(run_id, 1) is not None:
-                break
-        threading.Event().wait(0.005)
+    eventually_a_receipt(harness, run_id, 1)
     assert ended(harness, run_id).result == "at last"
     assert harness.outside.count("slow") == 1
 
@@ -614,7 +658,7 @@ def test_an_old_run_stays_with_the_old_way_through_the_whole_loop(harness: Engin
 
 
 def test_one_of_two_patches_may_be_removed(harness: EngineHarness) -> None:
-    first_removed = [False]
+    first_removed, second_said = [False], []
 
     @command
     def step(name: str) -> None:
@@ -624,7 +668,8 @@ def test_one_of_two_patches_may_be_removed(harness: EngineHarness) -> None:
     async def job() -> str:
         if first_removed[0] or patched("first"):
             pass
-        await (step("new") if patched("second") else step("old"))
+        second_said.append(patched("second"))
+        await (step("new") if second_said[-1] else step("old"))
         await delay(HOUR)
         patched("third")
         if first_removed[0]:
@@ -639,6 +684,7 @@ def test_one_of_two_patches_may_be_removed(harness: EngineHarness) -> None:
     run = harness.get(run_id)
     assert (run.state, run.reason) != (RunState.parked, run.reason), run.reason
     assert harness.outside.about("step") == ["new"]
+    assert (run.result, second_said) == ("over", [True, True, True])
 
 
 def test_a_patch_at_the_very_end_may_be_removed(harness: EngineHarness) -> None:
@@ -690,6 +736,8 @@ def test_a_new_history_starts_clean_and_its_keys_are_new(harness: EngineHarness)
     run = ended(harness, run_id)
     assert (run.result, run.continued) == ("over", 2)
     assert len(set(harness.outside.about("key"))) == 3
+    # Eight a history. Of the two before nothing is left; of this one all but the command, which lost before it began.
+    assert set(steps(harness, run_id)) == set(range(17, 25)) - {18}
     with harness.database.read() as unit:
         assert unit.events.waits() == []
         assert len(unit.runs.children(run_id)) == 3
@@ -769,11 +817,7 @@ def test_results_of_attempts_that_fly_when_the_lease_goes_are_receipts(harness: 
     run_id = harness.enqueue(job)
     [(leased, held)] = harness.worker.lease(1)
     harness.worker.drive(leased, held)
-    for _ in range(2000):
-        with harness.database.read() as unit:
-            if all(unit.steps.receipt(run_id, seq) is not None for seq in (1, 2, 3)):
-                break
-        threading.Event().wait(0.005)
+    eventually_a_receipt(harness, run_id, 1, 2, 3)
     run = harness.finish(run_id)
     assert (run.result, run.take_overs) == (3, 1)
     assert [harness.outside.count(f"part {number}") for number in range(3)] == [1, 1, 1]

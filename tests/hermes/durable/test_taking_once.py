@@ -245,3 +245,26 @@ def test_what_is_asked_for_and_never_awaited_is_an_error(harness: EngineHarness,
     assert run.error is not None
     assert (run.state, what.replace("fire", "ONCE_STOPPED") in run.error.message) == (RunState.failed, True), run.error
     assert "never awaited" in run.error.message
+
+
+@pytest.mark.parametrize("awaited", ["its first part", "another with that part"])
+def test_a_fan_out_is_awaited_by_itself_alone(harness: EngineHarness, awaited: str) -> None:
+    """Else its other parts would silently be missing."""
+
+    @command
+    def part(number: int) -> int:
+        return harness.outside.happened("part", number)
+
+    @function
+    async def job() -> None:
+        first = part(1)
+        when_all(first, part(2))
+        if awaited == "its first part":
+            await first
+        else:
+            await when_all(first, part(3))
+
+    run = harness.finish(harness.enqueue(job, new={"max_deliveries": 1}))
+    assert run.error is not None
+    assert (run.state, "when_all> was called but never awaited" in run.error.message) == (RunState.failed, True)
+    assert 2 not in harness.outside.about("part")
