@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from hermes.errors import StoreUnavailable
+
 
 class SqliteGate:
     def __init__(self, database: Path) -> None:
@@ -49,12 +51,20 @@ class _Pair:
     """Closes with its thread; never shared with a forked child."""
 
     def __init__(self, gate: Path, write: Path) -> None:
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         self.pid = os.getpid()
-        self.gate = os.open(gate, flags, 0o600)
-        self.write = os.open(write, flags, 0o600)
+        self._opened: list[int] = []
+        self.gate, self.write = self._open(gate), self._open(write)
+
+    def _open(self, path: Path) -> int:
+        """Raises StoreUnavailable: the folder is away, or this process has as many files open as it may."""
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as exc:
+            raise StoreUnavailable(f"the database cannot be used for now: {path}: {exc.strerror}") from exc
+        self._opened.append(descriptor)
+        return descriptor
 
     def __del__(self) -> None:
-        for descriptor in (self.gate, self.write):
+        for descriptor in self._opened:
             with suppress(OSError):
                 os.close(descriptor)

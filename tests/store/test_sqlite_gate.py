@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from hermes.clock import SystemClock
+from hermes.errors import StoreUnavailable
 from store.database import Database
 from store.sqlite_gate import SqliteGate
 
@@ -141,3 +142,14 @@ def test_D10_X8_eight_processes_write_ten_thousand_rows_each_and_nothing_is_corr
     assert connection.execute("SELECT count(*), count(DISTINCT process) FROM numbers").fetchone() == (80_000, 8)
     assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     connection.close()
+
+
+def test_a_gate_that_cannot_be_opened_is_a_database_that_is_away_for_now(path: Path) -> None:
+    """Without the folder, or without a file descriptor left: as any outage, it is waited out."""
+    gate = SqliteGate(path.parent / "gone" / "hermes.db")
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable, match="No such file"), gate.hold(urgent=False):
+            pytest.fail("held")
+    (path.parent / "gone").mkdir()
+    with gate.hold(urgent=False):
+        pass
